@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Machine", "SmParams"]
 
-if sys.argv[:1] == ["-m"]:  # that is what it is while ``python -m`` imports the package of a module
+# The value of argv[0] while ``python -m`` imports the package of a module
+if sys.argv[:1] == ["-m"]:
     if sys.version_info < (3, 11):  # noqa: UP036
         sys.exit(
             f"this project needs Python 3.11 or newer, this is {sys.version_info[0]}.{sys.version_info[1]}"
@@ -24,7 +25,7 @@ if sys.argv[:1] == ["-m"]:  # that is what it is while ``python -m`` imports the
 
 
 def __getattr__(name: str) -> Any:
-    """The machine of :mod:`sim.api` and its parameters, which commands do without."""
+    """Imports the names of :mod:`sim.api` on demand, since commands do not need them."""
     if name == "Machine":
         from sim.api import Machine
 

@@ -30,11 +30,13 @@ COMMANDS = {
     "sequence": "sim.waves.sequence",
     "manual": "sim.manual",
 }
-"""Command -> the module whose ``main`` it is."""
+"""The module with the ``main`` of each command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command with the arguments that follow its name; returns its exit code, 2 for one that does not exist."""
+    """Runs a command with the arguments that follow its name; returns its exit code, 2 for an
+    unknown command.
+    """
     if arguments is None:
         begin()
     name, *rest = [*(sys.argv[1:] if arguments is None else arguments), ""]
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _first_line(module: str) -> str:
-    """What a command does, without the example behind the colon."""
+    """Returns the description of a command, without the example behind the colon."""
     return (import_module(module).__doc__ or "").partition("\n")[0].partition(":")[0].rstrip(".")
 
 

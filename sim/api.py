@@ -10,10 +10,10 @@
     run = scale(2.5, values, block=32)
     print(run.status, run.cycles, values)
 
-A program is a file, or a text: CUDA C++, PTX or SASS. Arrays are a kernel's buffers, and have the
-kernel's results afterwards; arrays of ``Machine.array`` stay in the machine's memory between
-launches. ``start`` runs it step by step. ProgramError, one line with the reason, when something
-can't be run.
+A program is a file, or a text: CUDA C++, PTX or SASS. Arrays are a kernel's buffers, and hold its
+results after a launch; arrays of ``Machine.array`` stay in the machine's memory between launches.
+``start`` runs a kernel step by step. A program or launch that cannot be run raises ProgramError,
+one line with the reason.
 """
 
 import struct
@@ -72,19 +72,21 @@ __all__ = [
 
 _LIMIT = 10_000_000
 _KINDS = {"__global__": ".cu", ".version": ".ptx", ".kernel": ".sass"}
-"""What a program's text has in it, and the suffix of such a file."""
+"""The file suffix for a program text, by a word that such a text contains."""
 _FLOATS = {4: "<f", 8: "<d"}
 _KINDS_OF_NUMBERS = {"u": "u", "i": "s", "f": "f"}
-"""Letters of types by numpy's letters."""
+"""Letters of this project's types by numpy's letters."""
 _BUFFER = "argument "
-"""How names of buffers begin, before the number of the argument."""
+"""Prefix of buffer names, before the number of the argument."""
 _ARRAY_KINDS = "biufcV"
-"""Kinds of numpy's types that an array in the machine's memory can have: numbers, and structures of these."""
+"""Kinds of numpy's types that an array in the machine's memory can have: numbers, and structures of
+these.
+"""
 _Dimensions = int | Sequence[int]
 
 
 class DifferenceError(Exception):
-    """The hardware has done something else than the warp model: the first difference. One of both is wrong."""
+    """The first mismatch between the hardware and the warp model. One of them has an error."""
 
     def __init__(self, difference: str) -> None:
         super().__init__(difference)
@@ -92,7 +94,7 @@ class DifferenceError(Exception):
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that notebooks show: ``svg`` is its text."""
+    """A picture that notebooks show. ``svg`` is its text."""
 
     svg: str
 
@@ -100,18 +102,22 @@ class Picture:
         return self.svg
 
     def save(self, path: str | Path) -> None:
-        """Writes it to a file."""
+        """Writes the picture to a file."""
         Path(path).write_text(self.svg, encoding="utf-8")
 
 
 @dataclass(frozen=True)
 class Run:
-    """How a kernel ended.
+    """The end of a kernel.
 
-    ``status`` is ``ok``, ``error`` or ``timeout``. ``cycles`` are 0 on the warp model, which has no
-    time; ``counters`` are the hardware's by name, none on the model. ``printed`` is what the kernel
-    has printed. ``report`` is all of it as text. ``vcd`` is where the waveform is, if there is one.
-    ``error`` is what stopped the kernel, None where that was no error of the machine.
+    Attributes:
+        status: ``ok``, ``error`` or ``timeout``.
+        cycles: Clock cycles; 0 on the warp model, which has no timing.
+        counters: The hardware's counters by name; none on the warp model.
+        printed: The text that the kernel has printed.
+        report: The report as text.
+        vcd: Path of the waveform, None without one.
+        error: The error of the machine that stopped the kernel, None without one.
     """
 
     status: str
@@ -127,20 +133,23 @@ class Run:
         return self.report
 
     def picture(self, *rows: str, first: int = 0, cycles: int = 16, title: str = "") -> Picture:
-        """Cycles of the waveform; a row is what ``python -m sim.waves.picture`` takes:
-        ``issue.word@issue.valid:hex=word``."""
+        """Draws cycles of the waveform. A row has the syntax of ``python -m sim.waves.picture``:
+        ``issue.word@issue.valid:hex=word``.
+        """
         if self.vcd is None:
             raise ProgramError("no waveform was written: call the kernel with vcd='FILE.vcd'")
         return Picture(draw(self.vcd, [Row.parse(row) for row in rows], first, cycles, title))
 
 
 class Machine:
-    """A multiprocessor.
+    """A streaming multiprocessor.
 
     Parameters:
-        preset: Its name, one of PRESETS, or its parameters.
-        engine: What simulates it: ``auto``, ``compiled``, ``pysim``, or ``model``, the warp model in its place.
-        check: Whether every instruction is compared with the warp model; DifferenceError at the first that differs.
+        preset: The name of a preset, one of PRESETS, or parameters.
+        engine: The simulation engine: ``auto``, ``compiled``, ``pysim``, or ``model`` for the warp
+            model.
+        check: Whether every instruction is compared with the warp model; the first mismatch raises
+            DifferenceError.
     """
 
     def __init__(
@@ -153,12 +162,16 @@ class Machine:
         self.check = check
         self._memory = Memory()
         self._collected: list[Callable[[], object]] = []
-        """What frees the places of objects that were collected: it must not be done in the middle of anything."""
+        """Functions that free the memory of garbage-collected objects. They are called later, since
+        a collection may happen at any time.
+        """
         self._engine = None if engine == MODEL else choose(engine)[0]
 
     def load(self, program: str | Path, kernel: str | None = None) -> "Kernel":
-        """A kernel of a program: of a file (.cubin, .ptx, .sass, .cu) or a text. ``kernel`` is its name, not needed
-        when there is only one."""
+        """Returns a kernel of a program: of a file (.cubin, .ptx, .sass, .cu) or a text.
+
+        ``kernel`` is its name, not needed if there is only one.
+        """
         module = supplied(_module(program))
         entry = module.kernel(kernel)
         check_instructions(module, entry, self.name, self.params)
@@ -166,23 +179,25 @@ class Machine:
 
     @property
     def memory(self) -> Memory:
-        """Its memory, without the places of what was collected."""
+        """The machine's memory; memory of garbage-collected objects is freed first."""
         while self._collected:
             self._collected.pop()()
         return self._memory
 
     def keep(self, owner: object, free: Callable[[], object]) -> "finalize[..., object]":
-        """Has ``free`` called some time after the owner of a place in memory was collected."""
+        """Has ``free`` called some time after ``owner`` was garbage-collected."""
         watch = finalize(owner, self._collected.append, free)
         watch.atexit = False
         return watch
 
     def array(self, values: Any) -> "DeviceArray":
-        """An array in the machine's memory with these values: a numpy array, or what numpy makes one of."""
+        """Returns an array in the machine's memory with these values: a numpy array, or any value
+        that numpy converts to one.
+        """
         return DeviceArray(self, values)
 
     def runner(self, vcd: Path | None = None) -> Runner:
-        """The runner of launches; made once, except for a waveform."""
+        """Returns the runner of launches; made once, except for a waveform."""
         if vcd is None:
             return self._kept
         if self._engine is None:
@@ -197,18 +212,20 @@ class Machine:
 
     @property
     def has_time(self) -> bool:
-        """It is hardware: the warp model has no cycles."""
+        """Whether the machine is hardware: the warp model has no cycles."""
         return self._engine is not None
 
 
 class DeviceArray:
-    """An array in a machine's memory, where it stays until it is collected. ``numpy.asarray`` makes a copy.
+    """An array in a machine's memory, which is freed when it is garbage-collected.
+    ``numpy.asarray`` makes a copy.
 
     Attributes:
-        machine: Whose memory it is in.
-        shape, dtype: As those of a numpy array.
-        nbytes: Its bytes.
-        address: Of its first byte.
+        machine: The machine.
+        shape: Shape, as of a numpy array.
+        dtype: Type of the elements, as of a numpy array.
+        nbytes: Size in bytes.
+        address: Address of its first byte.
     """
 
     def __init__(self, machine: Machine, values: Any) -> None:
@@ -232,7 +249,7 @@ class DeviceArray:
         return not self._kept.alive
 
     def free(self) -> None:
-        """Gives its memory back; otherwise that is done when it is collected."""
+        """Frees the array's memory now, and not when it is garbage-collected."""
         if self._kept.detach() is not None:
             self.machine.memory.free(self.address)
 
@@ -241,13 +258,15 @@ class DeviceArray:
             raise ProgramError("the array was freed")
 
     def get(self) -> np.ndarray[Any, Any]:
-        """A copy as a numpy array."""
+        """Returns a copy as a numpy array."""
         self._check()
         content = self.machine.memory.read(self.address, self.nbytes) if self.nbytes else b""
         return np.frombuffer(content, self.dtype).reshape(self.shape).copy()
 
     def set(self, values: Any) -> None:
-        """Writes other values there, of the same shape; they become the array's type as numpy's assignment does it."""
+        """Overwrites the array with values of the same shape, which are converted as in numpy's
+        assignment.
+        """
         self._check()
         content = np.empty(self.shape, self.dtype)
         try:
@@ -277,14 +296,14 @@ class DeviceArray:
 class Kernel:
     """A kernel of a program, which is called with its parameters.
 
-    A parameter is an array of :meth:`Machine.array`, whose address is passed; a numpy array, whose content is a buffer
-    for the launch; or a number: of numpy as it is, of Python in the parameter's size. The program
-    stays in the machine's memory, its global variables keep the values that launches store, until
-    the kernel is collected.
+    A parameter is an array of :meth:`Machine.array`, whose address is passed; a numpy array, whose
+    content is a buffer for the launch; or a number, which has its numpy type, or for Python's
+    numbers the size of the parameter. The program stays in the machine's memory, and its global
+    variables keep the values that launches store, until the kernel is garbage-collected.
 
     Attributes:
         name: Its name.
-        sizes: Bytes of each parameter.
+        sizes: Size of each parameter in bytes.
     """
 
     def __init__(self, machine: Machine, module: Module, entry: EntryPoint) -> None:
@@ -305,14 +324,16 @@ class Kernel:
         limit: int = _LIMIT,
         progress: Callable[[int], object] = lambda cycles: None,
     ) -> Run:
-        """Runs the kernel to its end; then arrays have what it has left in them, but for those that can't be written.
+        """Runs the kernel to its end. Arrays then hold its results, except those that are
+        read-only.
 
         Parameters:
-            grid, block: CTAs, and threads of a CTA: a number, or up to three.
+            grid: CTAs: a number, or up to three.
+            block: Threads of a CTA: a number, or up to three.
             shared: Bytes of dynamic shared memory.
-            vcd: Where a waveform goes, with a save file for GTKWave beside it.
-            limit: Cycles, on the warp model instructions, after which the run is given up.
-            progress: Called with the number of cycles that have passed since its last call.
+            vcd: Path of a waveform, with a save file for GTKWave beside it.
+            limit: Cycles, on the warp model instructions, after which the run is aborted.
+            progress: Called with the number of cycles since its last call.
         """
         path = None if vcd is None else Path(vcd)
         runner, memory = self._machine.runner(path), self._machine.memory
@@ -329,9 +350,10 @@ class Kernel:
     def start(
         self, *arguments: Any, grid: _Dimensions = 1, block: _Dimensions = 32, shared: int = 0
     ) -> "Session":
-        """Starts the kernel on the warp model, to be run step by step: the golden model that the
-        hardware is compared with, instruction by instruction. It works on a copy of the machine's
-        memory; arrays have what it has left there when it has ended.
+        """Starts the kernel on the warp model, the golden model of the hardware, to be run step by
+        step.
+
+        It works on a copy of the machine's memory; arrays hold the results when it has ended.
         """
         with self._launched(arguments, grid, block, shared) as launch:
             own = replace(launch, memory=launch.memory.copy())
@@ -341,7 +363,7 @@ class Kernel:
     def _launched(
         self, arguments: Sequence[Any], grid: _Dimensions, block: _Dimensions, shared: int
     ) -> Iterator[Launch]:
-        """The launch, while its numpy arrays are in the machine's memory."""
+        """A context with the launch, while its numpy arrays are in the machine's memory."""
         if len(arguments) != len(self.sizes):
             raise ProgramError(
                 f"kernel {self.name} takes {len(self.sizes)} arguments, not {len(arguments)}"
@@ -403,34 +425,34 @@ class WarpView:
 
     @property
     def pc(self) -> int:
-        """The address of its next instruction."""
+        """Address of the next instruction."""
         return instruction_address(self._warp.pc)
 
     @property
     def next(self) -> str:
-        """Its next instruction."""
+        """Text of the next instruction."""
         word = self._launch.memory.read_number(self._launch.program_base + self.pc, 8)
         return spell(word, self.pc)
 
     @property
     def state(self) -> WarpState:
-        """Masks of threads, and the tokens of its stack."""
+        """Masks of threads, and the tokens of the stack."""
         return state_of(self._warp)
 
     @property
     def masks(self) -> dict[str, int]:
-        """Masks by name: ``active``, and why other threads are not."""
+        """Masks by name: ``active``, and the disabled masks."""
         masks = self._warp.masks
         return {name: getattr(masks, name) for name in masks.__slots__}
 
     @property
     def registers(self) -> np.ndarray[Any, Any]:
-        """A row a register, a column a thread: uint32, 256 by 32."""
+        """The registers: uint32, 256 registers by 32 threads."""
         return np.array(self._warp.rows, np.uint32)
 
     @property
     def predicates(self) -> np.ndarray[Any, Any]:
-        """P0 to P6: bool, 7 by 32."""
+        """The predicates P0 to P6: bool, 7 by 32 threads."""
         return np.array(
             [[mask >> thread & 1 for thread in range(32)] for mask in self._warp.predicates[:PT]],
             bool,
@@ -441,7 +463,7 @@ class WarpView:
 
 
 class Session:
-    """A kernel on the warp model, step by step."""
+    """A kernel on the warp model, run step by step."""
 
     def __init__(self, launch: Launch, arguments: Sequence[Any], params: SmParams) -> None:
         self._launch, self._arguments = launch, arguments
@@ -449,12 +471,13 @@ class Session:
 
     @property
     def warps(self) -> dict[int, WarpView]:
-        """The warps that have not ended, by their slots."""
+        """The warps that have not ended, by slot."""
         return {warp.slot: WarpView(warp, self._launch) for warp in self._model.live}
 
     def step(self, warp: int | None = None) -> Retirement | None:
-        """Executes an instruction of a warp, or of the next one; returns what it did, None when no
-        warp can continue."""
+        """Executes an instruction of a warp, or of the next one; returns its effects, None if no
+        warp can continue.
+        """
         if warp is None:
             return self._model.step()
         if warp not in self.warps:
@@ -464,7 +487,7 @@ class Session:
         return self._model.retire(warp)
 
     def run(self, limit: int = _LIMIT) -> Run:
-        """Executes the rest; then arrays have the kernel's results."""
+        """Executes the rest of the kernel; arrays then hold the results."""
         outcome = outcome_of_model(self._model, run_model(self._model, limit))
         _take_back(self._arguments, self._launch, self._model.memory)
         return _run_of(
@@ -473,7 +496,7 @@ class Session:
 
 
 def _run_of(outcome: Outcome, printed: str, vcd: Path | None, *, timed: bool) -> Run:
-    """An outcome in the form for users of the API."""
+    """Converts an outcome to the API's form."""
     return Run(
         outcome.status,
         outcome.cycles if timed else 0,
@@ -487,7 +510,7 @@ def _run_of(outcome: Outcome, printed: str, vcd: Path | None, *, timed: bool) ->
 
 
 def _module(program: str | Path) -> Module:
-    """The program of a file, or of a text, which has more than a line."""
+    """Returns the program of a file, or of a text, which is recognised by its line breaks."""
     if isinstance(program, Path) or "\n" not in program:
         return read_program(str(program))
     suffix = next((suffix for mark, suffix in _KINDS.items() if mark in program), None)
@@ -517,7 +540,7 @@ def _buffer_name(number: int) -> str:
 
 
 def _argument(value: Any, parameter: EntryParameter, machine: Machine) -> Argument:
-    """What a parameter gets."""
+    """Converts a value to the argument for a parameter."""
     number, size = parameter.ordinal, parameter.size
 
     def wrong(why: str) -> ProgramError:
@@ -566,13 +589,13 @@ def _argument(value: Any, parameter: EntryParameter, machine: Machine) -> Argume
 
 
 def _type_name(dtype: np.dtype[Any]) -> str | None:
-    """The type of numbers, None where there is no such one."""
+    """Returns the name of a number type, None if there is no such type."""
     name = f"{_KINDS_OF_NUMBERS.get(dtype.kind, '')}{8 * dtype.itemsize}"
     return name if name in TYPE_BYTES else None
 
 
 def _take_back(arguments: Sequence[Any], launch: Launch, memory: Memory) -> None:
-    """Gives arrays what is in their buffers."""
+    """Copies the content of buffers to their arrays."""
     for number, value in enumerate(arguments):
         if isinstance(value, np.ndarray) and value.flags.writeable and value.size:
             base, size = launch.buffers[_buffer_name(number)]

@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def _parser() -> Parser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = Parser(
         "sim.asm",
         "Assembles a program into a cubin.",

@@ -33,18 +33,18 @@ from sim.support.command import Parser, print_text
 __all__ = ["main"]
 
 _LIMIT = 1 << 62
-"""Cycles: without a limit."""
+"""Practically no limit of cycles."""
 
 
 @dataclass(frozen=True)
 class DebugOptions(LaunchOptions):
-    """The command line. ``None``: not given."""
+    """The options of the command line. ``None``: not given."""
 
     batch: str | None
 
 
 def _parser() -> Parser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = Parser(
         "sim.debug",
         "Debugs a kernel through the registers of the hardware.",
@@ -61,7 +61,7 @@ def _parser() -> Parser:
 
 
 def _session(options: DebugOptions, watch: Watch, board: Board | None) -> DebuggerSession:
-    """The launch with its trap handler."""
+    """Returns a session for the launch with its trap handler."""
 
     def install(launch: Launch) -> SaveArea:
         if not launch.crs:
@@ -81,8 +81,9 @@ def _session(options: DebugOptions, watch: Watch, board: Board | None) -> Debugg
 def _debug(
     session: DebuggerSession, source: Batch | Terminal, machine: BaseMachine, watch: Watch
 ) -> None:
-    """Grid after grid, while the user starts another one. Ctrl-C stops the machine for a person,
-    and ends a batch."""
+    """Runs grids as long as the user starts another one. Ctrl-C stops the machine in an interactive
+    session, and ends a batch.
+    """
 
     async def drive(host: HardwareHost) -> None:
         with watch.installed() if isinstance(source, Terminal) else nullcontext():

@@ -21,7 +21,7 @@ __all__ = ["main"]
 
 
 def _parser() -> Parser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = Parser(
         "sim.dis",
         "Prints the machine code of a cubin as text.",
@@ -40,7 +40,7 @@ def _parser() -> Parser:
 
 
 def _text(path: str, raw: bool, source: bool) -> str:
-    """What is to be printed."""
+    """Returns the text to print."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:

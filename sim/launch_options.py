@@ -1,4 +1,4 @@
-"""What the commands that launch a kernel share: its options, and the launch that they describe."""
+"""Options that the commands which launch a kernel share, and the launch that they describe."""
 
 import argparse
 from collections.abc import Callable, Container
@@ -43,21 +43,21 @@ __all__ = [
 DEFAULT_PRESET = "default"
 """The preset that is simulated by default."""
 MODEL = "model"
-"""In place of an engine: the warp model."""
+"""Selects the warp model in place of an engine."""
 BOARD = "board"
-"""In place of an engine: a board at a serial port."""
+"""Selects a board at a serial port in place of an engine."""
 PARAMETERS = ("warps", "lanes")
 """Parameters of SmParams that an option can override."""
 T = TypeVar("T", bound=Any)
 
 
 class LaunchError(CommandError):
-    """A launch that the machine has no room for: one line with the reason."""
+    """A launch for which the machine has no room. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """The options that select the program and the machine. ``None``: not given. Sizes in bytes."""
+    """The options that select the program and the machine. ``None``: not given. Sizes are in bytes."""
 
     program: str
     entry: str | None
@@ -79,12 +79,12 @@ class LaunchOptions:
 
     @property
     def changed(self) -> dict[str, int]:
-        """The parameters of the machine that are not the preset's."""
+        """The parameters of the machine that differ from the preset's."""
         return {name: value for name in PARAMETERS if (value := getattr(self, name)) is not None}
 
     @property
     def params(self) -> SmParams:
-        """The machine in simulation. CommandError when there is none with these parameters."""
+        """The parameters of the simulated machine; CommandError if they are invalid."""
         try:
             return replace(PRESETS[self.preset], **self.changed)
         except ValueError as error:
@@ -92,16 +92,16 @@ class LaunchOptions:
 
     @property
     def machine_name(self) -> str:
-        """The machine in simulation, for messages and titles: ``default``, ``default with 16 warps``."""
+        """The simulated machine, for messages and titles: ``default``, ``default with 16 warps``."""
         return f"{self.preset} with {self._changes}" if self.changed else self.preset
 
     @property
     def _changes(self) -> str:
-        """``16 warps, 4 lanes``."""
+        """Returns the changed parameters as text: ``16 warps, 4 lanes``."""
         return ", ".join(f"{value} {name}" for name, value in self.changed.items())
 
     def board(self) -> Board | None:
-        """The board, if the engine is ``board``; see :func:`open_board`."""
+        """Returns the board, if the engine is ``board``; see :func:`open_board`."""
         if self.engine == BOARD and self.changed:
             raise CommandError(
                 f"--{next(iter(self.changed))}: a board has the machine that it was built with"
@@ -110,7 +110,7 @@ class LaunchOptions:
 
 
 def _dimensions(text: str) -> tuple[int, int, int]:
-    """``X``, ``X,Y`` or ``X,Y,Z``."""
+    """Parses ``X``, ``X,Y`` or ``X,Y,Z``."""
     parts = text.split(",")
     if not 1 <= len(parts) <= 3 or not all(
         part.isascii() and part.isdigit() and int(part) for part in parts
@@ -121,21 +121,21 @@ def _dimensions(text: str) -> tuple[int, int, int]:
 
 
 def _bytes(text: str) -> int:
-    """A size: a number that is not negative."""
+    """Parses a size, a number >= 0."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
     return int(text)
 
 
 def number_from_one(text: str) -> int:
-    """A number from 1 on."""
+    """Parses a number >= 1."""
     if not (text.isascii() and text.isdigit() and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
 
 
 def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: str) -> None:
-    """Adds what LaunchOptions has to a command line."""
+    """Adds the options of LaunchOptions to a parser."""
     parser.add_argument("program", metavar="PROGRAM", help=f"a file: {' '.join(SUFFIXES)}")
     parser.add_argument(
         "--entry", metavar="K", help="the kernel; not needed when there is only one"
@@ -216,7 +216,7 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
 
 
 def add_board_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options for a board's port."""
+    """Adds the options for a board's port to a parser."""
     parser.add_argument(
         "--port", metavar="DEVICE", help="the board's serial port, such as /dev/ttyUSB0"
     )
@@ -230,8 +230,9 @@ def add_board_options(parser: argparse.ArgumentParser) -> None:
 
 
 def open_board(engine: str, port: str | None, baud: int, preset: str) -> Board | None:
-    """The board at a port, if the engine is ``board``; BoardError when there is none, or when its
-    machine differs from the requested preset, if one was requested.
+    """Returns the board at a port, if the engine is ``board``.
+
+    Raises BoardError if there is none, or if its machine differs from the requested preset.
     """
     if (engine == BOARD) != (port is not None):
         raise BoardError(
@@ -248,9 +249,13 @@ def open_board(engine: str, port: str | None, baud: int, preset: str) -> Board |
 def chosen_runner(
     options: Any, preset: str | None, default: str, *, results: Container[str] | None = None
 ) -> Runner:
-    """The runner of launches, by the options engine, port, baud, check and the cache's: a machine
-    of this preset or, where none is given, of the ``default``; a board. ``results`` as of
-    :class:`~sim.runner.BoardRunner`.
+    """Returns the runner of launches that the options select.
+
+    Args:
+        options: The options engine, port, baud, check and the cache's.
+        preset: The preset of the machine, None if none is requested.
+        default: The preset then.
+        results: As in :class:`~sim.runner.BoardRunner`.
     """
     if options.engine == MODEL and options.check:
         raise CommandError("--check needs hardware, which the engine model does not have")
@@ -266,9 +271,10 @@ def chosen_runner(
 def prepared(
     options: LaunchOptions, finish: Callable[[Launch], T], board: Board | None = None
 ) -> tuple[Module, T]:
-    """The program of the options, and what ``finish`` returns for it once it is placed in memory: a
-    launch, or an object with an attribute ``launch``. BoardError when it does not fit into the
-    board's memory.
+    """Returns the program of the options, and the result of ``finish`` for its launch: a launch, or
+    an object with an attribute ``launch``.
+
+    Raises BoardError if the launch does not fit into the board's memory.
     """
     with activity(f"reading {options.program}"):
         module = supplied(read_program(options.program))
@@ -308,12 +314,12 @@ def prepared(
 
 
 def machine_of(options: LaunchOptions, board: Board | None) -> tuple[str, SmParams]:
-    """The name and the parameters of a board's machine, or of the one in simulation."""
+    """Returns the name and the parameters of a board's machine, or of the simulated one."""
     return (options.machine_name, options.params) if board is None else (board.preset, board.params)
 
 
 def check_size(launch: Launch, options: LaunchOptions, board: Board | None) -> None:
-    """Refuses what the machine of the options, or the board's, is too small for: LaunchError."""
+    """Raises LaunchError if the launch does not fit on the machine of the options, or the board's."""
     name, params = machine_of(options, board)
     if (why := lacking(launch, params)) is not None:
         hint = preset_hint(lambda params: lacking(launch, params) is None)
@@ -321,7 +327,9 @@ def check_size(launch: Launch, options: LaunchOptions, board: Board | None) -> N
 
 
 def preset_hint(fits: Callable[[SmParams], bool]) -> str:
-    """The preset that is large enough, for the end of a refusal: the default one if it is, empty if none is."""
+    """Returns a hint with a preset that is large enough: the default one if it is, empty if none
+    is.
+    """
     presets = {DEFAULT_PRESET: PRESETS[DEFAULT_PRESET], **PRESETS}
     return next(
         (f"; preset {name} has enough" for name, params in presets.items() if fits(params)), ""

@@ -1,7 +1,7 @@
 """Builds the manual as a site: ``python -m sim.manual``.
 
-Its pages are the project's Markdown; what they link to of the sources becomes a page, too. Register
-map, instructions and error codes are generated from the hardware's tables, and pictures of
+Its pages are the project's Markdown files; source files that they link to become pages, too.
+Register map, instructions and error codes are generated from the hardware's tables, and pictures of
 waveforms are drawn again.
 """
 
@@ -28,7 +28,7 @@ from sim.support.command import CommandError, Parser, make_folder
 __all__ = ["NAVIGATION", "ROOT", "Pages", "main", "render", "settings_of", "with_ports"]
 
 ROOT = Path(__file__).resolve().parent.parent
-"""Of the sources."""
+"""The folder of the sources."""
 _CODE = {
     ".py": "python",
     ".sass": "text",
@@ -43,20 +43,22 @@ _CODE = {
     ".cff": "yaml",
     ".gtkw": "text",
 }
-"""Suffixes of what is shown as a page, with the language that it is in."""
+"""Suffixes of source files that become pages, and their languages."""
 _HOME = "README.md"
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 _NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
-"""The rank of source pages in a search: pages that explain come first, and link to the source."""
+"""Excludes source pages from the search, so that it finds the pages of the manual, which link to
+the sources.
+"""
 _QUOTED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _DRAWN = re.compile(
     r"^python -m (sim\.waves\.(?:picture|sequence)) (waveforms/(\w+)\.vcd (?:.*\\\n)*.*)$",
     re.MULTILINE,
 )
 _PORTS = re.compile(r"(<!-- ports -->\n).*?(<!-- end of ports -->\n)", re.DOTALL)
-"""Where a unit's page has the table of its ports."""
+"""The place of the table of ports in a unit's page."""
 Navigation = Sequence["str | tuple[str, Navigation]"]
-"""Pages, and sections of pages with their titles."""
+"""Pages, and titled sections of pages."""
 NAVIGATION: Navigation = (
     (
         "Start",
@@ -138,7 +140,7 @@ NAVIGATION: Navigation = (
         ),
     ),
 )
-"""The groups of pages, in the order in which the site shows them."""
+"""The sections of pages, in the order of the site."""
 _STYLE = """\
 .md-grid { max-width: 90rem; }
 .md-typeset table:not([class]) { font-size: .62rem; }
@@ -149,19 +151,20 @@ _STYLE = """\
 .md-typeset a:has(> img) { cursor: zoom-in; }
 @media (max-width: 600px) { .md-typeset table:not([class]) :is(th, td) { padding: .5em .6em; } }
 """
-"""Room for tables of registers and for block diagrams; names are not broken, but lines of commands
-are. A picture is a link to itself in its own size."""
+"""Makes room for tables of registers and for block diagrams. Names are not broken, but lines of
+commands are. A picture links to itself in full size.
+"""
 _COMMAND = re.compile(
     r"^```\n(?=(?:\$ |\. |\w+=\S+ )*(?:python3?|pip|pytest|bash|warpstack|cat) )", re.MULTILINE
 )
-"""The beginning of a text that shows a command, alone or with what it prints."""
+"""The beginning of a code block with a command, with or without its output."""
 _PAGE_CHARACTERS, _TABLE_LINES = 106, 3
-"""Characters of a line of text on a page; as many wider lines of output are a table."""
+"""Characters of a line of text on a page; this many wider lines of output count as a table."""
 _PICTURE = re.compile(r"(?<!\[)!\[[^]]*\]\(([^)#:\s]+)\)")
 
 
 def pages_of(navigation: Navigation) -> list[str]:
-    """All pages of a navigation, in its order."""
+    """Returns all pages of a navigation, in its order."""
     return [
         page
         for entry in navigation
@@ -170,7 +173,9 @@ def pages_of(navigation: Navigation) -> list[str]:
 
 
 def _has_wide_table(text: str) -> bool:
-    """Whether a command prints a table that is wider than a page; its lines are not broken, so that columns stay."""
+    """Whether a command prints a table that is wider than a page. Its lines are not broken, to keep
+    the columns aligned.
+    """
     lines = [line for line in text.splitlines() if not line.startswith("$ ")]
     wide = [line for line in lines if len(line) > _PAGE_CHARACTERS]
     return "\n$ " in text and len(wide) >= _TABLE_LINES
@@ -180,7 +185,7 @@ class Pages:
     """The pages of the site, collected in a folder.
 
     Attributes:
-        pages: What is there, as paths below the folder.
+        pages: Paths of the pages below the folder.
     """
 
     def __init__(self, root: Path, stage: Path) -> None:
@@ -189,21 +194,21 @@ class Pages:
         self._waiting: list[Path] = []
 
     def gather(self, first: Sequence[str]) -> None:
-        """Adds pages, and all that they link to."""
+        """Adds pages, and all files that they link to."""
         for name in first:
             self._add(self._root / name)
         while self._waiting:
             self._write(self._waiting.pop())
 
     def write(self, name: str, text: str) -> None:
-        """Adds a page that is in no file."""
+        """Adds a generated page."""
         target = self._stage / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(self._linked(text, self._root / name), encoding="utf-8")
         self.pages.add(name)
 
     def _add(self, path: Path) -> str | None:
-        """Where a file or folder is in the site; None for one that is not there."""
+        """Returns the path of a file or folder in the site; None for a missing one."""
         if path.is_dir():
             if not (path / "README.md").is_file():
                 return self._folder(path)
@@ -219,7 +224,7 @@ class Pages:
         return name
 
     def _folder(self, path: Path) -> str:
-        """A page that lists what Markdown and what packages a folder has."""
+        """Returns a page that lists the Markdown files and packages of a folder."""
         name = f"{path.relative_to(self._root).as_posix()}/index.md"
         if name not in self.pages:
             self.pages.add(name)
@@ -238,14 +243,14 @@ class Pages:
             )
         elif path.suffix in _CODE:
             text = path.read_text(encoding="utf-8")
-            fence = "`" * 8  # more than any file has
+            fence = "`" * 8  # More than any file has
             text = f"{_NOT_SEARCHED}# {name}\n\n{fence}{_CODE[path.suffix]}\n{text}\n{fence}\n"
             target.with_name(f"{target.name}.md").write_text(text, encoding="utf-8")
         else:
             shutil.copy(path, target)
 
     def _linked(self, text: str, path: Path) -> str:
-        """A page's text, whose links lead to where things are in the site."""
+        """Returns a page's text with links rewritten to paths in the site."""
 
         def link(found: re.Match[str]) -> str:
             target = self._add(Path(os.path.normpath(path.parent / found[2])))
@@ -290,7 +295,7 @@ def _draw(root: Path, stage: Path, say: Callable[[str], None]) -> None:
 
 
 def with_ports(text: str, unit: str) -> str:
-    """The page of a unit with the table of the ports that it has now."""
+    """Returns the page of a unit with the current table of its ports."""
     return _PORTS.sub(lambda found: f"{found[1]}\n{port_table(unit)}\n{found[2]}", text)
 
 
@@ -303,7 +308,7 @@ def _write_ports() -> int:
 
 
 def _listed(navigation: Navigation, pages: set[str]) -> list[Any]:
-    """A navigation in the form of MkDocs, with those pages that exist."""
+    """Returns the navigation in the form of MkDocs, with the existing pages."""
     listed: list[Any] = []
     for entry in navigation:
         if not isinstance(entry, str):
@@ -321,7 +326,9 @@ def _write_diagrams() -> int:
 
 
 def settings_of(stage: Path, site: Path, navigation: list[Any]) -> dict[str, Any]:
-    """The MkDocs configuration for a folder of pages. No page loads anything from the network."""
+    """Returns the MkDocs configuration for a folder of pages. No page loads resources from the
+    network.
+    """
     from pymdownx.slugs import slugify  # pyright: ignore[reportMissingImports]
 
     palette = [
@@ -392,7 +399,7 @@ def _build(options: Namespace) -> int:
 
 
 def render(settings: dict[str, Any]) -> None:
-    """Builds the site; CommandError with what is wrong in its pages."""
+    """Builds the site; CommandError with the problems of its pages."""
     import logging
 
     from mkdocs.commands.build import build  # pyright: ignore[reportMissingImports]
@@ -400,7 +407,7 @@ def render(settings: dict[str, Any]) -> None:
     from mkdocs.exceptions import Abort, MkDocsException  # pyright: ignore[reportMissingImports]
 
     class Warnings(logging.Handler):
-        """Keeps the log's messages."""
+        """Collects the messages of the log."""
 
         def __init__(self) -> None:
             super().__init__(logging.WARNING)

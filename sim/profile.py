@@ -66,7 +66,7 @@ def _parser() -> Parser:
 
 
 def _sources(program: str, names: set[str]) -> dict[str, list[str]]:
-    """The sources in the program's folder."""
+    """Returns the lines of the source files in the program's folder, by name."""
     paths = {name: Path(program).with_name(name) for name in sorted(names)}
     return {
         name: path.read_text(encoding="utf-8", errors="replace").splitlines()

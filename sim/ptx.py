@@ -23,7 +23,7 @@ __all__ = ["main"]
 
 
 def _parser() -> Parser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = Parser(
         "sim.ptx",
         "Compiles a program in PTX into a cubin.",

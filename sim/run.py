@@ -1,7 +1,7 @@
 """Runs a kernel: ``python -m sim.run PROGRAM ...``.
 
 Exit code 0: the kernel ended. 1: an error, a trap or the limit stopped it. 2: it could not be run;
-one line on stderr has the reason. 130: Ctrl-C has stopped it; where its warps were is printed,
+one line on stderr has the reason. 130: Ctrl-C stopped it; the positions of its warps are printed,
 waveform and timelines end there, and no results are written.
 """
 
@@ -73,17 +73,17 @@ _OF_ADDRESSES = (
     WarpError.MISALIGNED_ADDR,
     WarpError.INVALID_ADDR_SPACE,
 )
-"""Errors of an address, which the hardware does not keep."""
+"""Errors for which the hardware does not keep the address."""
 _HINT = "hint          --engine model --bounds names the thread and the address"
 
 
 class RunError(CommandError):
-    """A run that can't be started: one line with the reason."""
+    """A run that cannot be started. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class RunOptions(LaunchOptions):
-    """The command line. ``None``: not given."""
+    """The options of the command line. ``None``: not given."""
 
     handler: str | None
     max_cycles: int
@@ -99,13 +99,13 @@ class RunOptions(LaunchOptions):
 
     @property
     def waveform(self) -> Path | None:
-        """The file of a waveform."""
+        """The path of the waveform, None without one."""
         name = self.vcd if self.fst is None else self.fst
         return None if name is None else Path(name)
 
 
 def _parser() -> Parser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = Parser(
         "sim.run",
         "Runs a kernel and reports what it left in its buffers.",
@@ -163,7 +163,7 @@ def _parser() -> Parser:
 
 
 def _check(options: RunOptions) -> None:
-    """Refuses options that can't be served."""
+    """Raises RunError for options that cannot be combined or served."""
     if options.json is not None:
         check_file(options.json)
     timelines = {name: path for name in _TIMELINES if (path := getattr(options, name)) is not None}
@@ -196,7 +196,7 @@ def _check(options: RunOptions) -> None:
 def _error_status(
     registers: Mapping[str, int], warps: Mapping[int, WarpState]
 ) -> dict[str, object]:
-    """The error status as it is written to a file: empty when nothing has happened."""
+    """Returns the error status for JSON; empty if there was no event."""
     status = decode(registers)
     if decoded := status.decoded():
         decoded["warps"] = {str(slot): state.decoded() for slot, state in warps.items()}
@@ -217,7 +217,7 @@ def _of_hardware(result: HardwareResult) -> dict[str, object]:
 
 
 def _words(content: bytes) -> list[int]:
-    """A buffer as 32-bit numbers, the last one filled up with zeros."""
+    """Returns a buffer as 32-bit numbers, the last one padded with zeros."""
     content += bytes(-len(content) % 4)
     return [int.from_bytes(content[at : at + 4], "little") for at in range(0, len(content), 4)]
 
@@ -230,7 +230,7 @@ def results(
     instructions: int,
     error_status: dict[str, object],
 ) -> dict[str, object]:
-    """What ``--json`` writes."""
+    """Returns the results that ``--json`` writes."""
     buffers = {
         name: _words(memory.read(base, size)) for name, (base, size) in launch.buffers.items()
     }
@@ -247,7 +247,7 @@ def results(
 
 
 def rounded(options: LaunchOptions, launch: Launch) -> list[str]:
-    """A line for each size that the launch has larger than the options ask for."""
+    """Returns a line for each size that is larger in the launch than in the options."""
     sizes = (("crs", options.crs, launch.crs), ("local", options.local, launch.local))
     return [
         f"rounded up    --{name} {asked} to {given} bytes"
@@ -257,7 +257,7 @@ def rounded(options: LaunchOptions, launch: Launch) -> list[str]:
 
 
 def hints(outcome: Outcome) -> list[str]:
-    """What tells more about the error that stopped hardware."""
+    """Returns hints on how to get more information about the error that stopped hardware."""
     if outcome.error is None or outcome.error.error not in _OF_ADDRESSES:
         return []
     return [_HINT]
@@ -272,7 +272,7 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
 
 
 def _on_model(options: RunOptions, launch: Launch) -> dict[str, object]:
-    """Runs on the warp model; prints the outcome."""
+    """Runs on the warp model; prints the outcome, returns the results."""
     bounds = Bounds(launch) if options.bounds else None
     params, name = options.params, f"{options.machine_name}, {WARP_MODEL}"
     machine = WarpModel(launch, warps=params.warps, stack_tokens=params.stack_tokens)
@@ -313,8 +313,9 @@ def _timed(
 
 
 def _on_board(options: RunOptions, launch: Launch, board: Board) -> dict[str, object]:
-    """Runs on a board; prints the outcome. With ``--check``, memory at the end is compared with
-    what the warp model leaves there.
+    """Runs on a board; prints the outcome, returns the results.
+
+    With ``--check``, the final memory is compared with the warp model's.
     """
     difference, name = None, f"{board.preset}, {board_text(board)}"
     try:
@@ -341,7 +342,7 @@ def _on_board(options: RunOptions, launch: Launch, board: Board) -> dict[str, ob
 
 
 def _on_hardware(options: RunOptions, launch: Launch, engine: type[Engine]) -> dict[str, object]:
-    """Runs on the hardware; prints the outcome."""
+    """Runs on the simulated hardware; prints the outcome, returns the results."""
     timeline = (
         Timeline(options.params) if any(getattr(options, name) for name in _TIMELINES) else None
     )
@@ -398,7 +399,7 @@ def _tell(
     result: HardwareResult,
     timeline: Timeline | None,
 ) -> Outcome:
-    """Prints a run's outcome, and writes its timelines; returns it."""
+    """Prints and returns a run's outcome, and writes its timelines."""
     name = f"{options.machine_name}, {engine_text(engine)}"
     outcome = outcome_of(launch, hardware, result, name=name)
     _report(launch, hardware.memory, "\n".join([outcome.report, *hints(outcome)]))
@@ -413,7 +414,7 @@ def _tell(
 
 
 def _write_timelines(options: RunOptions, timeline: Timeline, note: str) -> None:
-    """Writes the requested files, and reports their names, each with a note."""
+    """Writes the requested timelines, and prints their names, each with a note."""
     title = f"{Path(options.program).name}, preset {options.machine_name}"
     for name, path, write in (
         ("timeline", options.timeline, lambda: page(timeline, title)),

@@ -1,6 +1,7 @@
-"""What runs launches in a memory that lives: the machine in simulation, the warp model, a board.
+"""Runners of launches: the machine in simulation, the warp model, and a board.
 
-All report a run's outcome in one form, and an error of the machine in one form.
+A launch runs on its own memory, which then holds its results. All runners report outcomes and
+errors of the machine in the same form.
 """
 
 import re
@@ -53,34 +54,37 @@ __all__ = [
 Progress = Callable[[int], object]
 T = TypeVar("T")
 WARP_MODEL = "warp model"
-"""The warp model in a report, where hardware has an engine."""
+"""The warp model in a report, in place of an engine."""
 _STEP = 10_000
-"""Instructions of the warp model between two looks at how far it is, at first."""
+"""Initial number of instructions of the warp model between two progress reports."""
 _STEP_SECONDS = 0.1
-"""Time between two looks that there should be at least."""
+"""Least time between two progress reports in seconds."""
 _STEP_GROWTH = 4
 _MODEL_LIMIT = 1_000_000_000
-"""Instructions of the warp model, after which a run is aborted."""
+"""Instructions of the warp model after which a run is aborted."""
 _THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
 """The warp model's details of an error: the first thread that failed, and its address."""
 
 
 def engine_text(engine: type[Engine]) -> str:
-    """An engine in a report: ``compiled engine``."""
+    """Returns an engine's name in a report: ``compiled engine``."""
     return f"{engine.name} engine"
 
 
 def board_text(board: Board) -> str:
-    """A board in a report: ``board at /dev/ttyUSB0``."""
+    """Returns a board's name in a report: ``board at /dev/ttyUSB0``."""
     return f"board at {board.port}"
 
 
 @dataclass(frozen=True)
 class MachineError:
-    """What stopped a kernel: an error of a warp, or BPT.TRAP where ``error`` is NONE.
+    """The cause for which a kernel stopped: a warp error, or a BPT.TRAP if ``error`` is NONE.
 
-    ``pc`` is the instruction's offset in its program, ``instruction`` its text. ``thread`` (in the warp) and
-    ``address`` are None where they are not known: hardware keeps neither.
+    Attributes:
+        pc: Offset of the instruction in its program.
+        instruction: Its text.
+        thread: The thread in the warp, None if unknown: hardware does not keep it.
+        address: The accessed address, None if unknown.
     """
 
     error: WarpError
@@ -103,11 +107,14 @@ class MachineError:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The end of a run.
 
-    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``; ``reason`` has details where
-    the machine has any. ``cycles`` are clock cycles, on the warp model instructions. ``difference``
-    is what hardware and warp model differ in. ``report`` is all of it as text, in several lines.
+    Attributes:
+        status: ``ok``, ``error``, ``timeout`` or ``interrupted``.
+        reason: Details of the status, if the machine has any.
+        cycles: Clock cycles; on the warp model, instructions.
+        difference: The first mismatch between hardware and warp model.
+        report: The report as text, in several lines.
     """
 
     status: str
@@ -121,7 +128,7 @@ class Outcome:
 
 
 def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> MachineError | None:
-    """The error in the registers of a machine; None where there is none."""
+    """Returns the error in the registers of a machine; None without one."""
     if not status.stopped:
         return None
     word = (
@@ -142,8 +149,9 @@ def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> M
 
 
 class LaunchInterrupted(Interrupted):
-    """A request to end the program that arrived during a launch. ``outcome``: the launch's outcome
-    until then."""
+    """A request to end the program that arrived during a launch. ``outcome`` is the launch's
+    outcome so far.
+    """
 
     def __init__(self, number: int, outcome: Outcome) -> None:
         super().__init__(number)
@@ -152,8 +160,13 @@ class LaunchInterrupted(Interrupted):
 
 @dataclass(frozen=True)
 class Space:
-    """The address space of a machine's memory: its first address, the alignment of allocations in
-    bytes, and its size in bytes, None if it is unlimited."""
+    """The address space of a machine's memory.
+
+    Attributes:
+        first: First address.
+        gap: Bytes between allocated ranges.
+        size: Size in bytes, None if it is unlimited.
+    """
 
     first: int = 0x2_0000_0000
     gap: int = 4096
@@ -161,12 +174,12 @@ class Space:
 
 
 class Runner(ABC):
-    """Runs one launch after the other, each on the launch's own memory, which then holds what it has left.
+    """Runs launches one after the other, each on its own memory, which then holds its results.
 
     Attributes:
-        params: The machine.
-        engine: What runs it, for a report: ``compiled engine``.
-        space: Where its memory lies.
+        params: Parameters of the machine.
+        engine: Name of the engine for reports: ``compiled engine``.
+        space: Address space of the machine's memory.
     """
 
     params: SmParams
@@ -176,27 +189,35 @@ class Runner(ABC):
     def sized(
         self, make: Callable[[int, int | None], Launch], local: int, _kernel: EntryPoint
     ) -> Launch:
-        """The launch of a kernel that ``make`` makes for bytes of local memory a thread, and of stack a warp or None
-        for the default: ``local`` bytes, or fewer where the machine's memory has no room for these."""
+        """Returns the launch of a kernel that ``make`` makes for bytes of local memory of a thread,
+        and of stack of a warp (None: the default).
+
+        Local memory has ``local`` bytes, or fewer if the machine's memory has no room for these.
+        """
         return make(local, None)
 
     def fitted(self, place: LaunchPlacer[T]) -> T:
-        """What ``place`` returns for a launch in a separate memory, which fits into the
-        machine's."""
+        """Returns the result of ``place`` for a launch in a separate memory that fits into the
+        machine's.
+        """
         return place(None, None, Memory())[1]
 
     @abstractmethod
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
-        """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is called with the
-        cycles that have passed. LaunchInterrupted after Ctrl-C, or where
-        :func:`~sim.support.interrupt.stop_threads` ends it."""
+        """Runs a launch to its end, an error, or ``limit`` cycles; ``progress`` is called with the
+        cycles that have passed.
+
+        Raises LaunchInterrupted after Ctrl-C, or if :func:`~sim.support.interrupt.stop_threads`
+        ends it.
+        """
 
 
 def run_model(
     machine: WarpModel, limit: int, progress: Progress = lambda _instructions: None
 ) -> Result:
-    """Runs the warp model to its end, an error, or ``limit`` instructions. A signal that was noted is raised between
-    two of them."""
+    """Runs the warp model to its end, an error, or ``limit`` instructions. A recorded signal is
+    raised between two of them.
+    """
     step = _STEP
     while True:
         raise_noted()
@@ -210,7 +231,7 @@ def run_model(
 
 
 class ModelRunner(Runner):
-    """The warp model: no hardware, no time; its cycles are instructions."""
+    """Runs launches on the warp model, which has no timing; its cycles are instructions."""
 
     engine = WARP_MODEL
 
@@ -218,11 +239,11 @@ class ModelRunner(Runner):
         self.params = params
 
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
-        """See Runner."""
+        """See :meth:`Runner.run`."""
         memory = launch.memory
         before = set(memory.regions)
         machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
-        placed = memory.new_bases(before)  # later allocations, such as arrays of ``progress``, stay
+        placed = memory.new_bases(before)  # Later allocations, such as arrays of ``progress``, stay
         try:
             return outcome_of_model(machine, run_model(machine, limit, progress))
         except Interrupted as request:
@@ -234,13 +255,14 @@ class ModelRunner(Runner):
 
 
 class HardwareRunner(Runner):
-    """The machine in simulation.
+    """Runs launches on the machine in simulation.
 
     Parameters:
-        params: The machine.
-        engine: What simulates it.
+        params: Parameters of the machine.
+        engine: The simulation engine.
         check: Whether every instruction is compared with the warp model.
-        options: Further ones of :class:`~sim.machine.hardware.Hardware`, such as ``vcd`` and ``watched``.
+        options: Further arguments of :class:`~sim.machine.hardware.Hardware`, such as ``vcd`` and
+            ``watched``.
     """
 
     def __init__(
@@ -251,7 +273,7 @@ class HardwareRunner(Runner):
         self.hardware.in_place = True
 
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
-        """See Runner."""
+        """See :meth:`Runner.run`."""
         hardware = self.hardware
         try:
             result = hardware.run(launch, limit, progress)
@@ -265,12 +287,14 @@ class HardwareRunner(Runner):
 
 
 class BoardRunner(Runner):
-    """A board. It is sent what has changed since the last launch, and read is what a launch may have written.
+    """Runs launches on a board. Only memory that has changed since the last launch is sent, and
+    only memory that a launch may have written is read back.
 
     Parameters:
         board: The board.
-        check: Whether memory at the end is compared with that of the warp model.
-        results: Names of the regions that are read back, None: all. What a launch leaves in others is lost.
+        check: Whether the final memory is compared with the warp model's.
+        results: Names of the regions that are read back, None for all. Results in other regions are
+            lost.
     """
 
     def __init__(
@@ -284,15 +308,15 @@ class BoardRunner(Runner):
     def sized(
         self, make: Callable[[int, int | None], Launch], local: int, kernel: EntryPoint
     ) -> Launch:
-        """See Runner."""
+        """See :meth:`Runner.sized`."""
         return launch_with_stacks(make, self.params.warps, local, kernel)
 
     def fitted(self, place: LaunchPlacer[T]) -> T:
-        """See Runner. BoardError when there is no room for what the launch needs."""
+        """See :meth:`Runner.fitted`. Raises BoardError if there is no room for the launch."""
         return fit(place, self.board.size, self.params.warps)
 
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
-        """See Runner. BoardError when the board does not answer."""
+        """See :meth:`Runner.run`. Raises BoardError if the board does not answer."""
         board = self.board
         reference = replace(launch, memory=launch.memory.copy()) if self._check else None
         try:
@@ -312,8 +336,11 @@ class BoardRunner(Runner):
 def board_difference(
     board: Board, reference: Launch, progress: Progress = lambda _instructions: None
 ) -> str | None:
-    """The first difference of the board's memory from the warp model's, in the ``reference``
-    launch, after a run without an error; None when there is none."""
+    """Returns the first difference between the board's memory and the warp model's after a run
+    without an error; None without one.
+
+    The warp model runs the launch ``reference``.
+    """
     model = WarpModel(reference, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
     if run_model(model, _MODEL_LIMIT, progress).status != "ok":
         return "difference    the warp model does not end as the board does"
@@ -328,7 +355,7 @@ def _of_memory(where: str | None) -> str | None:
 
 
 def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
-    """The outcome of a run of the warp model."""
+    """Returns the outcome of a run of the warp model."""
     found, launch = machine.error_status, machine.launch
     error = (
         None
@@ -352,9 +379,16 @@ def outcome_of(
     difference: str | None = None,
     name: str = "",
 ) -> Outcome:
-    """The outcome of a run of hardware. ``difference`` is a difference from the warp model that was
-    not found by the machine. Where there is one, the outcome's status is ``error``, unless the run
-    was interrupted. ``name`` is the machine's, for the report."""
+    """Returns the outcome of a run of hardware.
+
+    Args:
+        launch: The launch.
+        machine: The hardware.
+        result: Its result.
+        difference: A mismatch with the warp model that was found outside of the machine. With one,
+            the status is ``error``, unless the run was interrupted.
+        name: Name of the machine, for the report.
+    """
     reason = result.reason
     if result.rejection is not LaunchRejection.NONE:
         reason = f"the machine rejected the launch: {result.rejection.name}"

@@ -1,4 +1,4 @@
-"""What can be wrong with a board."""
+"""Errors of boards."""
 
 from sim.support.command import CommandError
 
@@ -6,5 +6,6 @@ __all__ = ["BoardError"]
 
 
 class BoardError(CommandError):
-    """A board that is not there, does not answer, or is not the requested one: one line with the
-    reason."""
+    """A board that is missing, does not answer, or is not the requested one. The message is one
+    line with the reason.
+    """

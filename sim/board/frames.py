@@ -1,4 +1,4 @@
-"""Frames, made and found on the host's side; see :mod:`rtl.fpga.frames`."""
+"""Encodes and decodes frames on the host's side; see :mod:`rtl.fpga.frames`."""
 
 import zlib
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ _ESCAPED = {byte: bytes((ESCAPE, byte ^ ESCAPED_BIT)) for byte in (ESCAPE, FLAG)
 
 @dataclass(frozen=True)
 class LinkFrame:
-    """A request, or an answer."""
+    """A request or an answer."""
 
     number: int
     command: int
     content: bytes = b""
 
     def sent(self) -> bytes:
-        """The bytes on the line, with both flags."""
+        """Returns the bytes on the line, with both flags."""
         body = (
             bytes((self.number, self.command))
             + len(self.content).to_bytes(2, "little")
@@ -32,7 +32,7 @@ class LinkFrame:
 
 
 def _read(escaped: bytes) -> LinkFrame | None:
-    """The content between two flags; None when it is damaged."""
+    """Decodes the content between two flags; None if it is damaged."""
     body = bytearray()
     before = False
     for byte in escaped:
@@ -58,6 +58,6 @@ class FrameFinder:
         self._rest = b""
 
     def take(self, received: bytes) -> list[LinkFrame]:
-        """The frames that are complete with these bytes."""
+        """Returns the frames that these bytes complete."""
         *parts, self._rest = (self._rest + received).split(bytes((FLAG,)))
         return [frame for part in parts if part and (frame := _read(part)) is not None]

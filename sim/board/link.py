@@ -17,29 +17,33 @@ from .frames import FrameFinder, LinkFrame
 __all__ = ["BAUD", "Link", "Serial", "open_port"]
 
 BAUD = 3_000_000
-"""Bits a second, unless a board can do less."""
+"""Default rate in bits per second."""
 _ADDRESS, _REGISTER, _WORD, _COUNT = ADDRESS_BITS // 8, HOST_ADDRESS_BITS // 8, 4, 2
-"""Bytes of parts of a request."""
+"""Sizes of the fields of a request in bytes."""
 _MOST_REGISTERS, _MOST_LINES = 63, 64
-"""Lines that one request reads: few enough to be repeated cheaply."""
+"""The most registers, and the most lines, that one request reads: few enough to be repeated
+cheaply.
+"""
 _SILENCE = 0.25
 """Seconds without a byte after which a request is repeated."""
 _TRIES = 6
-"""Times that a request is made without any answer."""
+"""Number of attempts of a request without an answer."""
 _LONGEST = 16
-"""The silence becomes twice as long with each try, up to so many times."""
+"""The timeout doubles with each attempt, up to this factor."""
 _AHEAD = 16
-"""Lines that are on their way at once: what fits into the board's queue, and little enough to repeat."""
+"""Number of lines in flight at once: as many as fit into the board's queue, and few enough to
+repeat.
+"""
 _SHORT = 0.05
-"""Seconds that reading the port waits for a byte."""
+"""Timeout of a read of the port in seconds."""
 _READ_BYTES = 4096
 
 
 class Serial(Protocol):
-    """What is needed of a serial port."""
+    """The interface of a serial port."""
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes, none if none comes for a while."""
+        """Returns at most ``size`` bytes, none after a timeout."""
         ...
 
     def write(self, content: bytes) -> int | None:
@@ -47,12 +51,12 @@ class Serial(Protocol):
         ...
 
     def close(self) -> None:
-        """Gives the port back."""
+        """Closes the port."""
         ...
 
 
 class _Port:
-    """A serial port whose reads end with the first bytes that come."""
+    """A serial port whose reads return as soon as bytes arrive."""
 
     def __init__(self, name: str, baud: int) -> None:
         import serial
@@ -71,7 +75,7 @@ class _Port:
 
 
 def open_port(name: str, baud: int = BAUD) -> Serial:
-    """Opens a serial port by its name; BoardError when that can't be done."""
+    """Opens a serial port by its name; BoardError if that fails."""
     if (missing := missing_extra("serial")) is not None:
         raise BoardError(missing)
     try:
@@ -85,11 +89,11 @@ class Link:
     """The host's end of the line.
 
     Parameters:
-        name: Of the port, for messages.
+        name: Name of the port, for messages.
         silence: Seconds without a byte after which a request is repeated for the first time.
 
     Attributes:
-        repeated: Requests that were made again.
+        repeated: Number of repeated requests.
     """
 
     def __init__(self, port: Serial, name: str, silence: float = _SILENCE) -> None:
@@ -104,13 +108,13 @@ class Link:
             )
 
     def close(self) -> None:
-        """Gives the port back."""
+        """Closes the port."""
         self._port.close()
 
     # Registers.
 
     def read_registers(self, address: int, count: int) -> list[int]:
-        """So many consecutive registers."""
+        """Reads ``count`` consecutive registers."""
         values: list[int] = []
         while len(values) < count:
             some = min(count - len(values), _MOST_REGISTERS)
@@ -125,7 +129,7 @@ class Link:
         return values
 
     def write_register(self, address: int, value: int) -> None:
-        """Writes a register, once."""
+        """Writes a register exactly once."""
         self._written = (self._written + 1) % 256
         self._ask(
             LinkCommand.WRITE_REGISTER,
@@ -136,7 +140,7 @@ class Link:
     # Memory.
 
     def read_lines(self, addresses: Iterable[int]) -> dict[int, bytes | None]:
-        """Lines by address; None where there is no memory."""
+        """Reads lines; returns them by address, None where there is no memory."""
         found: dict[int, bytes | None] = {}
         waiting = set(addresses)
         tries = 0
@@ -155,7 +159,9 @@ class Link:
         return found
 
     def write_lines(self, lines: Mapping[int, tuple[bytes, int]]) -> list[int]:
-        """Writes those bytes of lines that their masks have; returns the addresses where there is no memory."""
+        """Writes the bytes of lines that their masks select; returns the addresses where there is
+        no memory.
+        """
         waiting, missing, tries = dict(lines), [], 0
         while waiting:
             before = len(waiting)
@@ -185,12 +191,14 @@ class Link:
     # Frames.
 
     def _next(self) -> int:
-        """A number that no request has had for long."""
+        """Returns a request number that was not used recently."""
         self._number = (self._number + 1) % 256
         return self._number
 
     def _ask(self, command: LinkCommand, content: bytes, number: int | None = None) -> bytes:
-        """Makes a request until it is answered; the content of the answer without its status."""
+        """Sends a request until it is answered; returns the content of the answer without its
+        status.
+        """
         number, tries = self._next() if number is None else number, 0
         while True:
             self._write(LinkFrame(number, command.value, content).sent())
@@ -204,7 +212,7 @@ class Link:
             tries = self._again(tries, 1, 1)
 
     def _again(self, tries: int, before: int, after: int) -> int:
-        """Counts requests without an answer; BoardError after the last attempt."""
+        """Counts attempts without an answer; BoardError after the last one."""
         self.repeated += after != 0 and after == before
         tries = tries + 1 if after == before else 0
         if tries == _TRIES:
@@ -220,8 +228,9 @@ class Link:
     def _answers(
         self, command: LinkCommand, numbers: Collection[int], count: int, tries: int
     ) -> Iterator[LinkFrame]:
-        """So many answers to requests with these numbers, as they arrive; fewer after a timeout, or
-        when frames to the board were damaged.
+        """Yields up to ``count`` answers to requests with these numbers, as they arrive.
+
+        Fewer arrive after a timeout, or if frames to the board were damaged.
         """
         last, silence = time.monotonic(), self._silence * min(1 << tries, _LONGEST)
         while count and time.monotonic() - last < silence:
@@ -246,7 +255,7 @@ class Link:
 
 
 def _runs(addresses: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Consecutive lines: the first address, and how many."""
+    """Yields runs of consecutive lines: the first address, and the number of lines."""
     first, count = 0, 0
     for address in sorted(addresses):
         if count and address == first + count * LINE_BYTES and count < _MOST_LINES:

@@ -24,16 +24,16 @@ __all__ = ["Board"]
 
 _WORD = 4
 _RESET_LOOKS = 1000
-"""At the register, while the machine's reset is not over."""
+"""Number of reads of the status while the machine is in reset."""
 
 
 def _at(name: str) -> int:
-    """The address of a register of the board's block."""
+    """Returns the address of a register of the board's block."""
     return BOARD_BLOCK + BOARD_REGISTERS[name].offset
 
 
 def _machine(size: int, parts: int) -> SmParams:
-    """The machine that the registers SIZE and PARTS describe."""
+    """Returns the parameters of the machine that the registers SIZE and PARTS describe."""
     sizes, others = BOARD_REGISTERS["SIZE"], BOARD_REGISTERS["PARTS"]
     tokens = others.get("STACK_TOKENS", parts)
     return SmParams(
@@ -47,9 +47,9 @@ class Board(BaseMachine):
     """A machine on a board.
 
     Attributes:
-        port: The port's name.
-        clock: Hz.
-        size: Bytes of memory.
+        port: Name of the port.
+        clock: Clock frequency in Hz.
+        size: Size of the board's memory in bytes.
     """
 
     remote = True
@@ -67,7 +67,7 @@ class Board(BaseMachine):
 
     @property
     def preset(self) -> str:
-        """The name of the machine, or its parameters."""
+        """The name of the machine's preset, or its parameters."""
         parameters = ", ".join(
             f"{value} {name.replace('_', ' ')}" for name, value in asdict(self.params).items()
         )
@@ -75,12 +75,12 @@ class Board(BaseMachine):
 
     @property
     def has_video(self) -> bool:
-        """It shows the framebuffer on a screen."""
+        """Whether the board shows the framebuffer on a screen."""
         return bool(self._shown("VIDEO"))
 
     @property
     def underrun(self) -> bool:
-        """Memory was once too slow for the screen."""
+        """Whether memory was once too slow for the screen."""
         return bool(self._shown("UNDERRUN"))
 
     def _shown(self, name: str) -> int:
@@ -88,13 +88,15 @@ class Board(BaseMachine):
         return BOARD_REGISTERS["FRAMEBUFFER_CONTROL"].get(name, word)
 
     def show(self, address: int, scale: int) -> None:
-        """Shows the picture at an address in memory, whose pixels are 2**scale pixels of the screen wide and high."""
+        """Shows the picture at an address in memory, each pixel as a square of 2**scale screen
+        pixels.
+        """
         control = BOARD_REGISTERS["FRAMEBUFFER_CONTROL"].put(ENABLE=1, SCALE=scale)
         self._link.write_register(_at("FRAMEBUFFER_ADDRESS"), address - MEMORY_BASE)
         self._link.write_register(_at("FRAMEBUFFER_CONTROL"), control)
 
     def close(self) -> None:
-        """Gives the port back."""
+        """Closes the port."""
         self._link.close()
 
     def run(
@@ -106,8 +108,11 @@ class Board(BaseMachine):
         report_mask: int = REPORT_MASK_RESET,
         driver: Driver | None = None,
     ) -> HardwareResult:
-        """Runs to the end of the grid, an error, a hang, or ``limit`` cycles; see BaseMachine. The launch's memory
-        must fit into the board's: BoardError. RunInterrupted after Ctrl-C.
+        """Runs to the end of the grid, an error, a hang, or ``limit`` cycles; see BaseMachine.
+
+        Raises:
+            BoardError: The launch's memory does not fit into the board's.
+            RunInterrupted: Ctrl-C was pressed.
         """
         self._reset()
         places = self.place(launch)
@@ -142,8 +147,11 @@ class Board(BaseMachine):
         self, launch: Launch, result: HardwareResult, names: Container[str] | None, *, whole: bool
     ) -> None:
         """Reads the last run's results into its launch's memory; see :meth:`BoardMemory.take_back`.
-        ``whole``: with the kernels' heap, and nothing counts as known. Behind a run that did not
-        end well the machine is reset, and nothing more is known of the board's memory."""
+
+        With ``whole`` it also reads the kernels' heap, and reads lines even if their content is
+        known. After a run that failed, the machine is reset, and the image of the board's memory is
+        discarded.
+        """
         assert isinstance(self.memory, BoardMemory)
         if failed := result.status != "ok":
             self._reset()
@@ -157,11 +165,11 @@ class Board(BaseMachine):
             self.forget()
 
     def forget(self) -> None:
-        """Nothing is known of the board's memory any more: the next launch is sent whole."""
+        """Discards the image of the board's memory: the next launch is sent completely."""
         self._image.forget(MEMORY_BASE, MEMORY_BASE + self.size)
 
     def _reset(self) -> None:
-        """Resets the machine, and its counters, which a reset leaves alone."""
+        """Resets the machine, and separately its counters, which a reset does not clear."""
         control = BOARD_REGISTERS["CONTROL"]
         self._link.write_register(_at("CONTROL"), control.put(POLICY=self.policy.value, RESET=1))
         for _ in range(_RESET_LOOKS):
@@ -175,7 +183,7 @@ class Board(BaseMachine):
             self._link.write_register(COUNTER_BLOCK + 2 * _WORD * number, 0)
 
     def _look(self) -> tuple[int, int]:
-        """The state and the cycles, of one moment."""
+        """Reads the state and the cycle counter at the same moment."""
         state, low, high = self._link.read_registers(_at("STATE"), 3)
         return state, low | high << 32
 
@@ -187,22 +195,24 @@ class Board(BaseMachine):
 
     @property
     def ended(self) -> bool:
-        """The grid is over."""
+        """Whether the grid has ended."""
         (status,) = self._link.read_registers(REGISTERS["STATUS"], 1)
         return bool(WORK_REGISTERS["STATUS"].get("DONE", status))
 
     @property
     def locked_down(self) -> bool:
-        """The machine is trapped, and no warp of it runs."""
+        """Whether the machine is in a trap in which no warp runs."""
         return bool(BOARD_REGISTERS["STATE"].get("LOCKED_DOWN", self._look()[0]))
 
     @property
     def interrupted(self) -> bool:
-        """The machine interrupts its host."""
+        """Whether the machine interrupts its host."""
         return bool(BOARD_REGISTERS["STATE"].get("INTERRUPT", self._look()[0]))
 
     async def advance(self, cycles: int) -> bool:
-        """Waits until so many cycles have passed, or something happens."""
+        """Waits until this many cycles have passed, or the machine requires attention; returns
+        whether it does.
+        """
         end = self.cycles + cycles
         self._forget()
         while True:
@@ -222,7 +232,7 @@ class Board(BaseMachine):
         self._link.write_register(address, value)
 
     async def read_all(self, addresses: Iterable[int]) -> list[int]:
-        """Reads registers; consecutive ones at once."""
+        """Reads registers, consecutive ones in one request."""
         values: list[int] = []
         run: list[int] = []
         for address in [*addresses, None]:
@@ -234,10 +244,10 @@ class Board(BaseMachine):
         return values
 
     async def settle(self) -> None:
-        """A board has settled long before it can be read."""
+        """Does nothing: a board has settled long before it can be read."""
 
     def examine(self, result: HardwareResult) -> None:
-        """Which warps live, and which are paused."""
+        """Adds which warps are live, and which are paused."""
         for title, name in (("live", "WARP_VALID_MASK"), ("paused", "BPT_PAUSE_MASK")):
             mask = result.registers[name] | result.registers[f"{name}_1"] << 32
             slots = [str(slot) for slot in range(mask.bit_length()) if mask >> slot & 1]
@@ -245,7 +255,7 @@ class Board(BaseMachine):
 
 
 def _carry_out(work: Coroutine[object, None, None]) -> None:
-    """Runs a coroutine that never waits: the link blocks."""
+    """Runs a coroutine that never waits, because the link blocks."""
     try:
         work.send(None)
     except StopIteration:

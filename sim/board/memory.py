@@ -13,21 +13,24 @@ __all__ = ["BoardImage", "BoardMemory"]
 
 _ALL = (1 << LINE_BYTES) - 1
 _UNKNOWN, _SAME, _RAN, _NEWER = range(4)
-"""What the host has of a line: nothing; its content; its content before the machine ran; nothing,
-and it does not matter what the machine left there."""
+"""The host's knowledge of a line: none; its content; its content before the machine ran; none, and
+what the machine wrote there is irrelevant.
+"""
 _RUN = bytes.maketrans(bytes([_SAME]), bytes([_RAN]))
 _IDLE = bytes.maketrans(bytes([_RAN]), bytes([_SAME]))
 _DROPPED = bytes.maketrans(bytes([_RAN]), bytes([_UNKNOWN]))
 _LEFT = bytes.maketrans(bytes([_RAN]), bytes([_NEWER]))
 _CHUNK = 4096
-"""Bytes that are compared at once."""
+"""Number of bytes that are compared at once."""
 
 
 class BoardImage:
-    """The host's copy of a board's memory, kept between launches: lines that it has sent or read.
+    """The host's copy of the lines of a board's memory that it has sent or read, kept between
+    launches.
 
     Parameters:
-        base, size: The board's memory.
+        base: First address of the board's memory.
+        size: Size of the board's memory in bytes.
     """
 
     def __init__(self, base: int, size: int) -> None:
@@ -39,7 +42,7 @@ class BoardImage:
         return slice((first - self._base) // LINE_BYTES, -(-(end - self._base) // LINE_BYTES))
 
     def put(self, line: int, content: bytes) -> None:
-        """The board has this line."""
+        """Records the content of a line of the board."""
         at = line - self._base
         if 0 <= at < len(self._content):
             self._content[at : at + LINE_BYTES] = content
@@ -51,14 +54,17 @@ class BoardImage:
         return 0 <= at < len(self._content) and self._states[at // LINE_BYTES] == _SAME
 
     def read(self, first: int, size: int) -> bytes:
-        """The content that was stored there."""
+        """Returns the recorded content."""
         return bytes(self._content[first - self._base : first - self._base + size])
 
     def different(
         self, first: int, end: int, read: Callable[[int, int], bytes], *, keep: bool = False
     ) -> list[int]:
-        """Lines that are not, or not known to be, equal to what ``read`` returns. ``keep``: except
-        those that the host has not changed since :meth:`drop` kept them."""
+        """Returns the lines that differ, or may differ, from what ``read`` returns.
+
+        With ``keep``, lines that the host has not changed since :meth:`drop` kept them are left
+        out.
+        """
         found: list[int] = []
         good = (_SAME, _NEWER) if keep else (_SAME,)
         for chunk in range(first, end, _CHUNK):
@@ -85,28 +91,32 @@ class BoardImage:
         self._states[lines] = self._states[lines].translate(table)
 
     def ran(self, first: int, end: int) -> None:
-        """The machine runs, and may write there."""
+        """Records that the machine runs, and may write there."""
         self._change(first, end, _RUN)
 
     def idle(self, first: int, end: int) -> None:
-        """The machine has run, and has not written there."""
+        """Records that the machine has run, and has not written there."""
         self._change(first, end, _IDLE)
 
     def drop(self, first: int, end: int, *, keep: bool = False) -> None:
-        """What the machine may have written there since it ran is not known. ``keep``: nor is it
-        overwritten while the host has its old content there."""
+        """Discards the content that the machine may have overwritten since it ran.
+
+        With ``keep``, the lines are not sent again while the host has the same content as before.
+        """
         self._change(first, end, _LEFT if keep else _DROPPED)
 
     def forget(self, first: int, end: int) -> None:
-        """Nothing is known of what is there."""
+        """Discards the content."""
         lines = self._lines(first, end)
         self._states[lines] = bytes(len(self._states[lines]))
 
 
 class BoardMemory(Memory):
-    """The memory of a launch, which is on a board. Only what the launch has mapped can be read and written.
+    """The memory of a launch on a board. Only ranges that the launch has mapped can be read and
+    written.
 
-    Lines that were read are kept in the image until the machine may have changed them: see :meth:`forget`.
+    Lines that were read are kept in the image until the machine may have changed them: see
+    :meth:`forget`.
     """
 
     def __init__(self, content: Memory, link: Link, image: BoardImage) -> None:
@@ -119,23 +129,24 @@ class BoardMemory(Memory):
         self.constant = set(content.constant)
         self._content, self._link, self._image = content, link, image
         self._idle = False
-        """Nothing was sent or read since the machine ran."""
+        """Whether nothing was sent or read since the machine ran."""
 
     def copy(self) -> Memory:
-        """Another memory with the same content, which is not on a board."""
+        """Returns another memory with the same content, which is not on a board."""
         other = self._content.copy()
         for first, end in zip(self._starts, self._ends, strict=True):
             other.write(first, self.read(first, end - first))
         return other
 
     def _lines_of(self, name: str) -> tuple[int, int]:
-        """The first line of a region, and the line behind it."""
+        """Returns the first line of a region, and the line behind it."""
         base, size = self.regions[name]
         return base - base % LINE_BYTES, base + size + -(base + size) % LINE_BYTES
 
     def load(self) -> None:
-        """Sends those lines of the launch that the board does not have yet. Local memory and
-        heap have undefined content."""
+        """Sends those lines of the launch that the board does not have yet, without local memory
+        and heap, whose content is undefined.
+        """
         lines = {}
         for name in self.regions:
             if not name.startswith((LOCAL_MEMORY, HEAP_MEMORY)):
@@ -150,20 +161,24 @@ class BoardMemory(Memory):
         self._send(lines)
 
     def forget(self) -> None:
-        """The machine has run: what was read may have changed, except regions that launches only
-        read."""
+        """Invalidates lines that were read, because the machine has run, except regions that
+        launches only read.
+        """
         if not self._idle:
             for name in self.regions.keys() - self.constant:
                 self._image.ran(*self._lines_of(name))
             self._idle = True
 
     def take_back(self, names: Container[str] | None, *, wrote: bool, heap: bool) -> None:
-        """Reads a launch's results into the memory that it was placed in: all regions that it may
-        have written, or the ones with these ``names``. Local memory is not read, the kernels' heap
-        only on request, and of the output only what was printed.
+        """Reads a launch's results into the memory in which it was placed: all regions that it may
+        have written, or those in ``names``.
+
+        Local memory is not read; of the output only the printed part.
 
         Parameters:
+            names: Names of the regions, None for all.
             wrote: Whether the launch has written memory at all.
+            heap: Whether the kernels' heap is read.
         """
         for name in self.regions.keys() - self.constant:
             first, end = self._lines_of(name)
@@ -182,7 +197,7 @@ class BoardMemory(Memory):
                 self._image.drop(first, end)
 
     def _take_back(self, first: int, end: int) -> None:
-        """Reads lines into the launch's memory, where equal bytes stay untouched."""
+        """Reads lines into the launch's memory; equal bytes are not written."""
         content = self.read(first, end - first)
         for chunk in range(0, end - first, _CHUNK):
             part = content[chunk : chunk + _CHUNK]
@@ -190,7 +205,7 @@ class BoardMemory(Memory):
                 self._content.write(first + chunk, part)
 
     def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes from ``address``; MemoryFaultError where nothing is mapped."""
+        """Reads ``size`` bytes from ``address``; MemoryFaultError if one is unmapped."""
         self._check(address, size)
         lines = range(address - address % LINE_BYTES, address + size, LINE_BYTES)
         unknown = [line for line in lines if not self._image.has(line)]
@@ -202,7 +217,9 @@ class BoardMemory(Memory):
         return self._image.read(address, size)
 
     def write(self, address: int, content: bytes | bytearray | memoryview) -> None:
-        """Writes ``content`` at ``address``; MemoryFaultError, and nothing written, where nothing is mapped."""
+        """Writes ``content`` at ``address``; MemoryFaultError, with nothing written, if an address
+        is unmapped.
+        """
         self._check(address, len(content))
         lines = {}
         for line in range(address - address % LINE_BYTES, address + len(content), LINE_BYTES):

@@ -1,4 +1,4 @@
-"""Fits a launch into the memory of a board, which is small beside that of a simulation."""
+"""Fits a launch into the memory of a board, which is small compared to that of a simulation."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -25,18 +25,27 @@ from .errors import BoardError
 __all__ = ["LaunchPlacer", "fit", "launch_with_stacks", "share", "stack_sizes"]
 
 _SHARE = 16
-"""The part of a board's memory that a kernel's output and its heap get by default, at most."""
+"""A kernel's output and its heap each get at most this fraction (1/n) of a board's memory by
+default.
+"""
 T = TypeVar("T", covariant=True)
 assert PROGRAM_BASE == MEMORY_BASE, "programs start at the beginning of a board's memory"
 
 
 class LaunchPlacer(Protocol[T]):
-    """Places a launch in an empty memory, with so many bytes of local memory a thread and of stack
-    a warp; returns it, and what belongs to it. None: the defaults.
+    """Places a launch in an empty memory.
+
+    Args:
+        local: Bytes of local memory of a thread; None: the default.
+        crs: Bytes of stack of a warp; None: the default.
+        memory: The memory.
+
+    Returns:
+        The launch, and any data that belongs to it.
     """
 
     def __call__(self, local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
-        """Places it."""
+        """Places the launch."""
         ...
 
 
@@ -47,10 +56,11 @@ def _round_down(value: int, granule: int) -> int:
 def fit(
     place: LaunchPlacer[T], size: int, slots: int, local: int | None = None, crs: int | None = None
 ) -> T:
-    """What ``place`` returns for a launch that fits into ``size`` bytes with local memory for so many warp slots.
+    """Returns the second result of ``place`` for a launch that fits into ``size`` bytes, with local
+    memory for ``slots`` warps.
 
     A size that is not given (``local``, ``crs``) is the default or, where there is no room for
-    that, the largest that fits. BoardError when there is none for what the program needs.
+    that, the largest that fits. Raises BoardError if not even the program's minimum fits.
     """
     trial, _ = place(local, crs, Memory())
     below = max(
@@ -86,8 +96,8 @@ def fit(
 def stack_sizes(
     spare: int, slots: int, local: int, crs: int, most_local: int, most_crs: int
 ) -> tuple[int, int]:
-    """Local memory of a thread and stack of a warp, from ``local`` and ``crs`` on up to the most
-    that fits into ``spare`` more bytes for so many warp slots.
+    """Returns local memory of a thread and stack of a warp in bytes: from ``local`` and ``crs`` on,
+    the largest that fit into ``spare`` more bytes for ``slots`` warps.
     """
     each = _round_down(spare // slots - CRS_GRANULE, CRS_GRANULE)
     more = min(max(most_crs - crs, 0), _round_down(each // 2, CRS_GRANULE))
@@ -99,9 +109,11 @@ def stack_sizes(
 def launch_with_stacks(
     make: Callable[[int, int], Launch], slots: int, local: int, kernel: EntryPoint
 ) -> Launch:
-    """The launch that ``make`` makes in a memory for bytes of local memory a thread and of stack a warp: ``local`` and
-    the default, or what the memory has room for beside the launch's descriptor. OutOfMemoryError where there is not
-    even room for what the kernel needs.
+    """Returns the launch that ``make`` makes for bytes of local memory of a thread and of stack of
+    a warp.
+
+    These are ``local`` and the default, or what fits into the memory beside the launch's
+    descriptor. Raises OutOfMemoryError if not even the kernel's minimum fits.
     """
     least_local = round_up(kernel.local, LOCAL_GRANULE)
     least_crs = round_up(max(kernel.crs, CRS_GRANULE), CRS_GRANULE)
@@ -120,5 +132,7 @@ def launch_with_stacks(
 
 
 def share(default: int, size: int) -> int:
-    """Bytes that kernels get for what they print, or allocate, in a memory of ``size`` bytes."""
+    """Returns the size in bytes of kernel output or heap in a memory of ``size`` bytes: the
+    default, or its share of the memory.
+    """
     return min(default, size // _SHARE)

@@ -1,4 +1,4 @@
-"""A board in simulation behind a pseudo-terminal: all of it but its clocks and its pads."""
+"""Simulates a board behind a pseudo-terminal: all of it except its clock generators and its pads."""
 
 import os
 import pty
@@ -22,24 +22,26 @@ __all__ = ["StandIn"]
 
 _CLOCK = 12_000_000
 _BIT_CYCLES = 4
-"""As few as the line allows, so that little is simulated for a byte."""
+"""Clock cycles of a bit: as few as the line allows, to reduce the simulation of a byte."""
 _RING_BITS = 12
 _CYCLES = 400
-"""Between two looks at the pseudo-terminal."""
+"""Cycles between two polls of the pseudo-terminal."""
 _IDLE = 0.05
-"""Seconds between two looks while nothing happens."""
+"""Seconds between two polls while the board is idle."""
 
 
 Maker = Callable[[int], Any]
 
 
 class _Cable(Component):
-    """A board and the other end of its serial line: bytes that a simulation puts into one ring, and takes from another.
+    """A board and the other end of its serial line, with a ring buffer of bytes for each direction.
 
     Attributes:
-        put, taken: How many bytes were put into the ring; how many the board has.
-        given: How many bytes the board has put into the other.
-        outgoing, incoming: The rings.
+        put: Number of bytes that were put into the ring to the board.
+        taken: Number of these that the board has received.
+        given: Number of bytes that the board has put into the other ring.
+        outgoing: The ring to the board.
+        incoming: The ring from the board.
     """
 
     def __init__(
@@ -89,17 +91,19 @@ class _Cable(Component):
 
 
 class StandIn:
-    """A board that is not there, behind a pseudo-terminal.
+    """A simulated board behind a pseudo-terminal.
 
-    Its time does not pass while there is no traffic and no grid runs. The clocks of video are the
+    Its clock stops while there is no traffic and no grid runs. The clocks of video are the
     machine's.
 
     Parameters:
-        engine: The simulation engine. memory, video: See :class:`~rtl.fpga.machine.BoardMachine`.
-        clock: Hz.
+        engine: The simulation engine.
+        memory: See :class:`~rtl.fpga.machine.BoardMachine`.
+        video: See :class:`~rtl.fpga.machine.BoardMachine`.
+        clock: Clock frequency in Hz.
 
     Attributes:
-        port: What a host opens.
+        port: Name of the port that a host opens.
     """
 
     def __init__(
@@ -119,7 +123,7 @@ class StandIn:
         )
         self.simulator: Any = make_simulator(design, engine)
         self.simulator.add_clock(1 / clock)
-        self._line, self._far = pty.openpty()  # the far end stays open when a host leaves
+        self._line, self._far = pty.openpty()  # The far end stays open when a host closes it
         tty.setraw(self._far)
         self.port = os.ttyname(self._far)
         self._ended, self._more, self._passed = False, 0, Event()
@@ -130,12 +134,13 @@ class StandIn:
         self.simulator.run()
 
     def end(self) -> None:
-        """Ends :meth:`serve`, from another thread."""
+        """Ends :meth:`serve`; called from another thread."""
         self._ended = True
 
     def go_on(self, cycles: int) -> None:
-        """Has so many cycles pass, whether anything happens or not; from another thread than
-        :meth:`serve`'s."""
+        """Advances the clock by this many cycles even if the board is idle; called from another
+        thread than :meth:`serve`'s.
+        """
         self._passed.clear()
         self._more = cycles
         self._passed.wait()

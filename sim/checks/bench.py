@@ -1,11 +1,11 @@
 """Measures the machine in simulation: ``python -m sim.bench``.
 
-The throughput of its lanes, the cycles that each class of instructions takes, how near programs
-come to what lanes, memory and issue allow, how busy programs in single precision keep the lanes,
-and the speed of the simulation, as tables; with ``--json`` all figures in a file, with ``--svg``
-the roofline as a picture. ``--ptx`` measures the PTX compiler's code instead, ``--compile-time``
-how long it takes. Exit code 2: bad arguments, or results that cannot be written; one line on stderr
-names them.
+It prints tables of: the throughput of its lanes; the cycles of each class of instructions; how
+close programs come to the limits of lanes, memory and issue; the utilisation of the lanes by
+single-precision programs; and the speed of the simulation. ``--json`` writes all figures to a file,
+``--svg`` the roofline as a picture. ``--ptx`` measures the PTX compiler's code instead,
+``--compile-time`` its duration. Exit code 2: bad arguments, or results that cannot be written; one
+line on stderr names them.
 """
 
 import argparse
@@ -63,15 +63,15 @@ __all__ = ["main"]
 
 _BENCHMARKS = ("throughput", "classes", "roofline", "floats", "speed")
 _CUDA = "cuda"
-"""The benchmark that runs programs, which must be requested."""
+"""The benchmark of CUDA programs, which runs only on request."""
 _MODEL = "model"
-"""The benchmark of the warp model, which must be requested."""
+"""The benchmark of the warp model, which runs only on request."""
 _KERNELS = "kernels"
-"""The benchmark of the project's kernels, which must be requested."""
+"""The benchmark of the project's kernels, which runs only on request."""
 _ON_REQUEST = (_CUDA, _MODEL, _KERNELS)
 _QUICK_KERNELS = ("k04_loop_break_continue", "k08_fib_recursion")
 _ON_BOARDS = ("throughput", "classes")
-"""Those that need little memory, and no simulation."""
+"""The benchmarks that run on boards: they need little memory, and no simulation."""
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
 _QUICK_CLASSES = ("arithmetic: IADD to IADD", "LDG to LDG", "SSY, SYNC")
 _QUICK_CLASS_TURNS = (2, 6)
@@ -145,7 +145,7 @@ def _speed(
 
 
 class _Figures(dict[str, Any]):
-    """All figures, by what was measured."""
+    """All figures, by the measured quantity."""
 
     def report(self, name: str, rows: Sequence[Any], text: Callable[[Any], str]) -> None:
         """Adds the rows of a table, and prints it."""
@@ -156,7 +156,7 @@ class _Figures(dict[str, Any]):
 def _count(
     figures: _Figures, wanted: Sequence[str], machine: BenchmarkMachine, quick: bool
 ) -> None:
-    """Measures what needs little memory, and no simulation."""
+    """Runs the requested benchmarks that need little memory, and no simulation."""
     if "throughput" in wanted:
         rows = throughput_table(machine, _QUICK_TURNS if quick else _TURNS)
         figures.report("throughput", rows, lambda rows: throughput_text(rows, machine.params))
@@ -170,7 +170,7 @@ def _count(
 
 
 def _measure_board(options: argparse.Namespace, board: Board) -> _Figures:
-    """Runs the requested benchmarks on a board. Returns the figures."""
+    """Runs the requested benchmarks on a board; returns the figures."""
     figures = _Figures(
         preset=board.preset, params=asdict(board.params), engine=BOARD, clock_hz=board.clock
     )
@@ -181,7 +181,7 @@ def _measure_board(options: argparse.Namespace, board: Board) -> _Figures:
 
 
 def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]) -> _Figures:
-    """Runs the requested benchmarks in simulation. Returns the figures."""
+    """Runs the requested benchmarks in simulation; returns the figures."""
     wanted = options.only or _BENCHMARKS
     machines = {engine: BenchmarkMachine(params, engine)}
     figures = _Figures(

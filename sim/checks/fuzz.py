@@ -1,11 +1,12 @@
-"""Plays random programs on the hardware, in lockstep with the warp model: ``python -m sim.fuzz --minutes 10 --seed 1``.
+"""Plays random programs on the hardware, in lockstep with the warp model: ``python -m sim.fuzz
+--minutes 10 --seed 1``.
 
-A campaign is a seed and a machine; what it has found is kept in a file, and it continues where it
-ended. Of a case that fails the smallest program that still does is written as assembly text. The
-cases are those of ``testbench/fuzz``.
+A campaign is a seed and a machine. Its results are kept in a file, and it continues where it ended.
+For a case that fails, the smallest program that still fails is written as assembly text. The cases
+are those of ``testbench/fuzz``.
 
-Exit code 0: nothing was found. 1: something was. 2: it could not run; one line on stderr has the
-reason.
+Exit code 0: no failure was found. 1: a failure was found. 2: it could not run; one line on stderr
+has the reason.
 """
 
 import math
@@ -36,12 +37,12 @@ __all__ = ["FuzzError", "main"]
 
 
 class FuzzError(CommandError):
-    """A campaign that can't be run; one line with the reason."""
+    """A campaign that cannot be run. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class FuzzOptions:
-    """The command line. ``None``: not given."""
+    """The options of the command line. ``None``: not given."""
 
     minutes: float
     seed: int
@@ -117,7 +118,7 @@ def _parser() -> Parser:
 
 
 def _check(options: FuzzOptions) -> None:
-    """Refuses what can't be."""
+    """Raises FuzzError for options that cannot be combined."""
     for name, least in (("workers", 1), ("cases", 1), ("case", 0)):
         value = getattr(options, name)
         if value is not None and value < least:
@@ -132,7 +133,7 @@ def _check(options: FuzzOptions) -> None:
 
 
 def _one(options: FuzzOptions, number: int, engine: str) -> int:
-    """Plays the case of this number."""
+    """Plays the case of this number; returns the exit code."""
     from testbench.fuzz.cases import case_of
     from testbench.fuzz.player import Player
 
@@ -149,7 +150,9 @@ def _one(options: FuzzOptions, number: int, engine: str) -> int:
 
 
 def _play(options: FuzzOptions, engine: str, store: Any, path: Path) -> list[tuple[int, str]]:
-    """Plays the campaign, whose store is in the file ``path``; returns the cases that failed now."""
+    """Plays the campaign, whose store is in the file ``path``; returns the cases that failed in
+    this call.
+    """
     from testbench.fuzz.campaign import Campaign, play, save
 
     failed: list[tuple[int, str]] = []
@@ -183,7 +186,7 @@ def _play(options: FuzzOptions, engine: str, store: Any, path: Path) -> list[tup
 
 
 def _report(store: Any, html: Path | None, title: str) -> None:
-    """Prints the results of the campaign, and writes the page."""
+    """Prints the results of the campaign, and writes the HTML page."""
     from testbench.fuzz import coverage
 
     facts = []

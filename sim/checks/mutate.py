@@ -1,8 +1,8 @@
 """Mutation testing: changes the sources in one small place at a time, and runs the tests: ``python
 -m sim.mutate crs``.
 
-Each such mutant is killed by a test that fails or does not end; those that survive are listed, to
-find a missing test, or a reason why they are equivalent. What was found is kept in a file, and the
+A mutant is killed by a test that fails or does not end. Those that survive are listed, so that a
+missing test can be added, or a reason why they are equivalent. Results are kept in a file, and the
 next call continues where it ended.
 
 Exit code 0: of each unit's mutants at least --least per cent were killed. 1: fewer were. 2: it
@@ -46,16 +46,16 @@ _COLUMNS = {
     "STILLBORN": "stillborn",
     "OPEN": "open",
 }
-"""State -> heading of the table."""
+"""Headings of the table by state."""
 
 
 class MutateError(CommandError):
-    """Mutants that can't be tried; one line with the reason."""
+    """Mutants that cannot be tried. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class MutateOptions:
-    """The command line. ``None``: not given."""
+    """The options of the command line. ``None``: not given."""
 
     units: list[str]
     sample: int | None
@@ -74,7 +74,7 @@ class MutateOptions:
 
 @dataclass(frozen=True)
 class _Case:
-    """A mutant of a unit. ``source``: the digest of its file."""
+    """A mutant of a unit. ``source`` is the digest of its file."""
 
     unit: Unit
     mutant: Mutant
@@ -162,7 +162,7 @@ def _parser() -> Parser:
 
 
 def _check(options: MutateOptions) -> None:
-    """Refuses what can't be."""
+    """Raises MutateError for options that cannot be combined."""
     for name in ("workers", "sample"):
         value = getattr(options, name)
         if value is not None and value < 1:
@@ -192,8 +192,9 @@ def _units(options: MutateOptions) -> list[Unit]:
 
 
 def _cases(units: Sequence[Unit], sample: int | None, seed: int) -> list[_Case]:
-    """The mutants, unit by unit: those of a sample in its order, or all in the order of the
-    files."""
+    """Returns the mutants, unit by unit: those of a sample in its order, or all in the order of the
+    files.
+    """
     cases = []
     for unit in units:
         mutants = unit.mutants(ROOT)
@@ -211,8 +212,9 @@ def _list(cases: Sequence[_Case]) -> None:
 def _measure(
     options: MutateOptions, store: Store, units: Sequence[Unit], folder: Path
 ) -> dict[str, str]:
-    """Runs the tests of units without mutants, where that was not done with the sources of now; unit -> the digest of
-    these."""
+    """Runs the tests of units without mutants, unless that was done with the current sources;
+    returns the digest of the sources by unit.
+    """
     sources = {unit.name: digest_of(unit.project_files(ROOT)) for unit in units}
     missing = [unit for unit in units if store.netlists(unit, sources[unit.name]) is None]
     with (
@@ -252,7 +254,7 @@ def _try(options: MutateOptions, store: Store, cases: Sequence[_Case], folder: P
 
     def tasks() -> Iterator[tuple[Path, Unit, Mutant, TrialPlan, Path]]:
         for case in cases:
-            # With what is known of the tests by then.
+            # The plan uses what is known of the tests by then.
             plan = store.plan(case.unit, sources[case.unit.name])
             if case.unit.is_host:
                 source = (ROOT / case.mutant.file).read_text(encoding="utf-8")
@@ -288,7 +290,7 @@ def _try(options: MutateOptions, store: Store, cases: Sequence[_Case], folder: P
 
 
 def _state(store: Store, case: _Case, reasons: dict[tuple[str, str, str], str]) -> str:
-    """A key of _COLUMNS."""
+    """Returns the state of a case, a key of _COLUMNS."""
     if case.mutant.key in reasons:
         return "KNOWN"
     found = store.of(case.mutant, case.source)
@@ -296,7 +298,7 @@ def _state(store: Store, case: _Case, reasons: dict[tuple[str, str, str], str]) 
 
 
 def _rate(counts: Counter[str]) -> float:
-    """Per cent of those that were killed or survived."""
+    """Returns the percentage of killed mutants among those that were killed or survived."""
     killed = sum(counts[state] for state in _KILLED)
     return 100 * killed / total if (total := killed + counts["SURVIVED"]) else 100.0
 
@@ -304,7 +306,7 @@ def _rate(counts: Counter[str]) -> float:
 def _report(
     store: Store, cases: Sequence[_Case], reasons: dict[tuple[str, str, str], str]
 ) -> dict[str, float]:
-    """Prints the results; returns unit -> per cent killed."""
+    """Prints the results; returns the percentage of killed mutants by unit."""
     states = [_state(store, case, reasons) for case in cases]
     counts: dict[tuple[str, str], Counter[str]] = {}
     for case, state in zip(cases, states, strict=True):

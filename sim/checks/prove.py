@@ -1,8 +1,8 @@
-"""Proves theorems about the hardware: ``python -m sim.prove error_status``. They are files ``prove_<name>.py`` in
-``testbench/formal``.
+"""Proves theorems about the hardware: ``python -m sim.prove error_status``. The theorems are files
+``prove_<name>.py`` in ``testbench/formal``.
 
-Each theorem is checked in three ways: whether it holds; whether its covers can happen; and whether
-each of its deliberate faults of the hardware makes it false.
+Each theorem is checked in three respects: whether it holds; whether its covers are reachable; and
+whether each of its deliberate faults of the hardware makes it false.
 
 Exit code 0: all results are as expected. 1: some are not. 2: there is no such theorem, or the tools
 are missing; one line on stderr has the reason.
@@ -32,7 +32,7 @@ _PREFIX = "prove_"
 
 @dataclass(frozen=True)
 class ProveOptions:
-    """The command line."""
+    """The options of the command line."""
 
     name: str | None
     list: bool
@@ -43,7 +43,7 @@ class ProveOptions:
 
 
 def theorems(folder: Path = FOLDER) -> dict[str, Path]:
-    """Name -> the file of the theorem."""
+    """Returns the files of the theorems by name."""
     return {path.stem.removeprefix(_PREFIX): path for path in sorted(folder.glob(f"{_PREFIX}*.py"))}
 
 
@@ -83,7 +83,9 @@ def _parser() -> Parser:
 
 
 def _prove(options: ProveOptions, folder: Path, paths: Iterable[Path]) -> bool:
-    """Proves theorems, long ones first, and prints the results."""
+    """Proves theorems, long ones first, and prints the results; returns whether all are as
+    expected.
+    """
     loaded = sorted(((path, load(path)) for path in paths), key=lambda each: not each[1].long)
     questions_to_answer = [
         (question,)

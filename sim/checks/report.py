@@ -1,4 +1,4 @@
-"""What a testbench found, and how it is printed."""
+"""The report of a testbench."""
 
 import os
 from collections.abc import Sequence
@@ -11,19 +11,21 @@ __all__ = ["Report", "near"]
 
 @dataclass
 class Report:
-    """What a testbench found.
+    """The results of a testbench.
 
     Attributes:
-        name, title: The unit, and what was checked in one line.
-        engine, seed: How it was run.
-        checks: What was checked, and how often.
-        figures: What was measured: name -> value and unit.
-        tables: Tables of figures: title, and rows, the first of which are the headings.
-        cycles: Clock cycles simulated, in all simulations.
+        name: The unit.
+        title: What it checks, in one line.
+        engine: The simulation engine.
+        seed: The random seed.
+        checks: The passed checks, and their counts.
+        figures: Measured values with units, by name.
+        tables: Tables of figures: title, and rows, the first of which has the headings.
+        cycles: Clock cycles of all simulations.
         waveforms: VCD files, and the save files that show them.
-        failure: The first difference; None when there is none.
-        seconds: How long it took.
-        is_recording: Nothing was checked: only a waveform was recorded.
+        failure: The first failed check; None without one.
+        seconds: Duration in seconds.
+        is_recording: Whether only a waveform was recorded, and nothing checked.
     """
 
     name: str
@@ -41,16 +43,16 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether there was no difference."""
+        """Whether no check failed."""
         return self.failure is None
 
     def add_waveform(self, vcd: Path, save: Path | None) -> None:
-        """Notes a waveform that was written; one that was written before is the same file."""
+        """Adds a written waveform; one with the same path is the same file."""
         if (vcd, save) not in self.waveforms:
             self.waveforms.append((vcd, save))
 
     def text(self) -> str:
-        """The report for people."""
+        """Returns the report as text."""
         lines = [
             f"{self.name}: {self.title}" if self.title else self.name,
             f"engine {self.engine}, seed {self.seed}",
@@ -91,18 +93,18 @@ class Report:
 
 
 def _number(value: float) -> str:
-    """A figure: whole numbers in full, others with four digits."""
+    """Formats a figure: integers in full, others with four digits."""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
 def near(path: Path) -> str:
-    """A path as one would type it here."""
+    """Returns a path as a user would type it in the current folder."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
 
 def _aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
-    """The rows' cells in columns; ``sides`` has ``<`` or ``>`` for each."""
+    """Returns the rows' cells in columns; ``sides`` has ``<`` or ``>`` for each."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(sides))]
     lines = (
         "  ".join(

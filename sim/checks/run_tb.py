@@ -1,5 +1,5 @@
-"""Runs testbenches: ``python -m sim.run_tb crs``. They are files
-``tb_<unit>.py`` in a folder of ``testbench``, see :mod:`sim.checks.testbench`.
+"""Runs testbenches: ``python -m sim.run_tb crs``. They are files ``tb_<unit>.py`` in a folder of
+``testbench``, see :mod:`sim.checks.testbench`.
 
 Exit code 0: all checks passed. 1: one failed; the first difference is printed. 2: there is no such
 testbench, or it cannot be run here; one line on stderr has the reason.
@@ -33,23 +33,23 @@ PREFIX = "tb_"
 
 
 def testbenches(folder: Path = FOLDER) -> dict[str, Path]:
-    """Unit -> the file of its testbench, by name."""
+    """Returns the files of the testbenches by unit, sorted."""
     files = sorted(folder.rglob(f"{PREFIX}*.py"), key=lambda path: path.stem)
     return {path.stem.removeprefix(PREFIX): path for path in files}
 
 
 def title_of(path: Path) -> str:
-    """The first line of a testbench's docstring; the file is not run."""
+    """Returns the first line of a testbench's docstring, without running the file."""
     return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
 def module_name(path: Path, folder: Path = FOLDER) -> str:
-    """What Python calls a testbench of a folder."""
+    """Returns the module name of a testbench of a folder."""
     return ".".join((FOLDER.name, *path.relative_to(folder).with_suffix("").parts))
 
 
 def _body(path: Path, folder: Path, part: str) -> Callable[[Bench], None]:
-    """A function of a testbench."""
+    """Returns a function of a testbench."""
     name = module_name(path, folder)
     spec = spec_from_file_location(name, path)
     assert spec is not None
@@ -72,7 +72,7 @@ def execute(
     folder: Path = FOLDER,
     part: str = "run",
 ) -> Report:
-    """Runs the testbench of a unit, or another function of its file. KeyError when there is none."""
+    """Runs the testbench of a unit, or another function of its file; KeyError if there is none."""
     path = testbenches(folder)[unit]
     return run(
         unit,

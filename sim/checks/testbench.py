@@ -1,8 +1,9 @@
-"""What testbenches are written in: files ``tb_<unit>.py``, run by ``python -m sim.run_tb <unit>`` and by pytest.
+"""The base of testbenches: files ``tb_<unit>.py``, run by ``python -m sim.run_tb <unit>`` and by
+pytest.
 
-A testbench is a module whose docstring's first line is its title, with a function
-``run(bench)``. It simulates through its :class:`Bench`, and reports to it what it checked and
-measured; the result is a :class:`Report`.
+A testbench is a module with a function ``run(bench)``; the first line of its docstring is the
+title. It simulates through its :class:`Bench`, and reports checks and measurements to it; the
+result is a :class:`Report`.
 
 ::
 
@@ -42,26 +43,26 @@ T = TypeVar("T")
 Testbench = Callable[[Any], Any]
 """An ``async def testbench(ctx)``."""
 PERIOD = 1e-8
-"""The clock's period in seconds, by default."""
+"""Default clock period in seconds."""
 BAR_DELAY = 1.0
-"""A simulation that takes longer, in seconds, shows how far it is."""
+"""A simulation that takes longer, in seconds, shows a progress bar."""
 BAR_STEP = 1024
-"""Steps of the simulator between two looks at the bar and the limit of cycles."""
+"""Steps of the simulator between two updates of the bar and checks of the limit."""
 
 
 class CheckError(Exception):
-    """The hardware does not do what it should: the message is the first difference."""
+    """A failed check of the hardware: the message is the first difference."""
 
 
 class Bench:
-    """A testbench's way to simulate and to report.
+    """The interface of a testbench for simulations and reports.
 
     Attributes:
-        seed: What the random numbers start from.
+        seed: Seed of the random numbers.
         random: The random numbers of this run.
-        thorough: Whether the long form of the checks was asked for.
-        engine: What simulates.
-        report: What was found so far.
+        thorough: Whether the long form of the checks was requested.
+        engine: The simulation engine.
+        report: The results so far.
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class Bench:
 
     @property
     def vcd(self) -> Path | None:
-        """The file of the waveform, for a testbench that records it itself; None: not recorded."""
+        """The path of the waveform, for a testbench that records it itself; None if it is not
+        recorded.
+        """
         return self._vcd
 
     def simulate(
@@ -98,16 +101,17 @@ class Bench:
         name: str = "",
         limit: int = 1_000_000,
     ) -> int:
-        """Simulates ``dut`` until all ``testbenches`` have ended; returns the clock cycles that took.
+        """Simulates ``dut`` until all ``testbenches`` have ended; returns the number of clock
+        cycles.
 
         Parameters:
-            dut: What to simulate; a combinational loop in it is named.
-            testbenches, background: Amaranth testbenches, in the order in which they act; ``background`` ones, which
-                act first, may go on without end.
-            clock: Period of the clock of the domain ``sync``, in seconds.
-            traces: What to record, see :mod:`sim.waves.traces`.
-            name: Tells the waveforms of several simulations of one testbench apart.
-            limit: A run that is not over after so many cycles has failed.
+            dut: The design; the signals of a combinational loop in it are reported.
+            testbenches: Amaranth testbenches, in the order in which they act.
+            background: Amaranth testbenches that act before them, and may run without end.
+            clock: Clock period of the domain ``sync`` in seconds.
+            traces: The traces to record, see :mod:`sim.waves.traces`.
+            name: Distinguishes the waveforms of several simulations of one testbench.
+            limit: The run fails if it has not ended after this many cycles.
         """
         simulator = make_simulator(dut, self.engine)
         simulator.add_clock(clock)
@@ -118,7 +122,7 @@ class Bench:
             simulator.add_testbench(testbench, background=True)
         for testbench in testbenches:
             simulator.add_testbench(testbench)
-        period = int(clock * 1e15)  # in femtoseconds, as the simulator counts
+        period = int(clock * 1e15)  # In femtoseconds, as the simulator counts
         is_whole = True
         try:
             with deferred():
@@ -152,7 +156,7 @@ class Bench:
         return cycles
 
     def _advance(self, simulator: Simulator, period: int, limit: int, name: str) -> None:
-        """Runs to the end, or to the limit; ``period`` in femtoseconds."""
+        """Runs to the end, or to the limit; ``period`` is in femtoseconds."""
         engine, deadline = engine_of(simulator), limit * period
         with tqdm(
             desc=name or self.report.name,
@@ -174,23 +178,23 @@ class Bench:
                 bar.update(engine.now // period - bar.n)
 
     def _waveform(self, name: str) -> Path | None:
-        """The file of the waveform of the simulation called ``name``."""
+        """Returns the path of the waveform of the simulation called ``name``."""
         if self._vcd is None or not name:
             return self._vcd
         return self._vcd.with_name(f"{self._vcd.stem}_{name}{self._vcd.suffix}")
 
     def progress(self, steps: Iterable[T], what: str, total: int | None = None) -> Iterable[T]:
-        """The steps, with a bar on a terminal that shows how far they are."""
+        """Iterates over the steps, with a progress bar on a terminal."""
         return tqdm(
             steps, desc=what, total=total, leave=False, file=sys.stderr, disable=not self._terminal
         )
 
     def checked(self, what: str, count: int = 1) -> None:
-        """Reports that ``what`` was found true ``count`` times more."""
+        """Reports ``count`` more successful checks of ``what``."""
         self.report.checks[what] = self.report.checks.get(what, 0) + count
 
     def figure(self, name: str, value: float, unit: str = "") -> None:
-        """Reports something measured."""
+        """Reports a measured value."""
         self.report.figures[name] = (value, unit)
 
     def table(self, title: str, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -203,25 +207,25 @@ class Bench:
             self.fail(f"{what}: {_shown(got)}, expected {_shown(expected)}")
 
     def fail(self, message: str) -> NoReturn:
-        """Ends the testbench: it has failed."""
+        """Ends the testbench as failed."""
         raise CheckError(message)
 
 
 def _edges(simulator: Simulator, period: int) -> int:
-    """The clock edges so far; the first comes after half a period."""
+    """Returns the number of clock edges so far; the first comes after half a period."""
     return (engine_of(simulator).now + period // 2) // period
 
 
 def _shown(value: Any) -> str:
-    """A value as a difference shows it: larger numbers in both bases."""
+    """Formats a value for a difference: larger numbers in both bases."""
     return f"{value} ({value:#x})" if isinstance(value, int) and abs(value) > 9 else str(value)
 
 
 def _difference(error: BaseException) -> str:
-    """The report of a failed testbench: the message, its place, and its cycle."""
+    """Returns the report of a failed testbench: the message, its place, and its cycle."""
     message = str(error)
     if isinstance(error, AssertionError):
-        message = message.partition("\n")[0]  # pytest adds lines
+        message = message.partition("\n")[0]  # pytest appends lines
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = Path(frame.filename)
         with suppress(ValueError):
@@ -231,7 +235,7 @@ def _difference(error: BaseException) -> str:
 
 
 def _how_far(report: Report) -> str:
-    """What an interrupted testbench has done until then."""
+    """Returns the progress of an interrupted testbench."""
     waveforms = "".join(f"; {near(vcd)} goes up to there" for vcd, _ in report.waveforms)
     return f"after {report.cycles:,} cycles{waveforms}"
 
@@ -246,16 +250,18 @@ def run(
     vcd: Path | None = None,
     title: str = "",
 ) -> Report:
-    """Runs a testbench. Failed checks and assertions, in it or in the hardware, are reported; other errors are raised.
-    So is Interrupted after Ctrl-C, when the waveform was written up to there.
+    """Runs a testbench; returns its report.
+
+    Failed checks and assertions, in it or in the hardware, are part of the report; other errors are
+    raised. So is Interrupted after Ctrl-C, after the waveform up to there was written.
 
     Parameters:
-        name: The unit, as it is called on the command line.
+        name: The unit, as on the command line.
         body: The testbench's ``run``.
-        engine: What simulates, see :func:`sim.engine.choose`.
-        seed: What its random numbers start from.
+        engine: The simulation engine, see :func:`sim.engine.choose`.
+        seed: Seed of its random numbers.
         thorough: Whether to run the long form.
-        vcd: Where its waveform goes; None: nowhere.
+        vcd: Path of its waveform; None: it is not recorded.
         title: What it checks, in one line.
     """
     bench = Bench(name, engine, seed=seed, thorough=thorough, vcd=vcd, title=title)

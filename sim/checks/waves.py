@@ -18,7 +18,7 @@ _VIEWERS = ("gtkwave", "surfer")
 
 
 def _viewer(wanted: str | None) -> str:
-    """The viewer that is installed."""
+    """Returns the installed viewer."""
     names = _VIEWERS if wanted is None else (wanted,)
     if (found := next((name for name in names if shutil.which(name)), None)) is None:
         raise CommandError(
@@ -29,7 +29,7 @@ def _viewer(wanted: str | None) -> str:
 
 
 def _file(options: Namespace) -> Path | None:
-    """The waveform, recorded if it is a testbench's; None if that has failed."""
+    """Returns the waveform, recorded if it is a testbench's; None if that failed."""
     waveform = Path(options.waveform)
     if waveform.suffix in (".vcd", FST):
         if not waveform.is_file():

@@ -1,4 +1,4 @@
-"""Work spread over the cores of this machine, or over a cluster."""
+"""Distributes work over the cores of this machine, or over a cluster."""
 
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -24,37 +24,40 @@ __all__ = ["WorkersError", "results_of"]
 
 T = TypeVar("T")
 _AHEAD = 2
-"""Tasks for each worker that are under way."""
+"""Number of tasks in flight per worker."""
 _BLOCKED = {signal.SIGINT}
 """Signals that are blocked while a process starts."""
 _PATIENCE = 10.0
-"""Seconds that workers have to end their tasks when the command is interrupted, before they are killed."""
+"""Seconds that workers have to end their tasks when the command is interrupted, before they are
+killed.
+"""
 
 
 class WorkersError(CommandError):
-    """Workers that were lost; one line with the reason."""
+    """Workers that were lost. The message is one line with the reason."""
 
 
 class _Worker:
-    """A process that does tasks. Ctrl-C at the terminal, which all processes get, is the command's alone; that ends its
-    workers by SIGTERM."""
+    """A process that executes tasks. It ignores Ctrl-C at the terminal, which reaches all
+    processes; the command ends its workers by SIGTERM.
+    """
 
     over = False
-    """This process takes no task any more."""
+    """Whether this process accepts no more tasks."""
 
     @classmethod
     def begin(cls) -> None:
-        """Called in a new process."""
+        """Initialises a new process."""
         signal.signal(
             signal.SIGINT, lambda *_: None
-        )  # what it runs gets Ctrl-C again, unlike with SIG_IGN
+        )  # Unlike with SIG_IGN, programs that it runs receive Ctrl-C
         signal.signal(signal.SIGTERM, lambda *_: setattr(cls, "over", True))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)
-        activity.shown = False  # a line at the terminal is the command's
+        activity.shown = False  # Only the command writes to the terminal
 
     @classmethod
     def do(cls, work: Callable[..., T], task: tuple[Any, ...]) -> T:
-        """Does a task. Interrupted when the command is over."""
+        """Executes a task; Interrupted if the command has ended."""
         before = signal.getsignal(signal.SIGTERM)
         try:
             with handled():
@@ -65,14 +68,15 @@ class _Worker:
             cls.over = True
             raise Interrupted(
                 request.number
-            ) from None  # which is sent through a pipe, for any exception
+            ) from None  # The exception is sent through a pipe, which needs one without a cause
         finally:
             signal.signal(signal.SIGTERM, before)
 
 
 def _submit(executor: Executor, work: Callable[..., T], task: tuple[Any, ...]) -> Future[T]:
-    """Hands a task to the processes of this machine. One that is started for it is not hit by
-    Ctrl-C while it starts."""
+    """Submits a task to the processes of this machine. A process that is started for it does not
+    receive Ctrl-C while it starts.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
     try:
         return executor.submit(_Worker.do, work, task)
@@ -81,7 +85,7 @@ def _submit(executor: Executor, work: Callable[..., T], task: tuple[Any, ...]) -
 
 
 def _end(executor: ProcessPoolExecutor) -> None:
-    """Ends the processes with what they are at."""
+    """Ends the processes and their tasks."""
     processes = list((executor._processes or {}).values())
     for process in processes:
         process.terminate()
@@ -98,8 +102,11 @@ Submit = Callable[[Callable[..., T], tuple[Any, ...]], "Future[T]"]
 
 @contextmanager
 def _workers(count: int, scheduler: str | None) -> Iterator[tuple[Submit[Any], int]]:
-    """What takes tasks: processes of this machine, which inherit nothing, or the workers of a cluster of dask; and how
-    many they are. A task whose worker a cluster loses is done by another one."""
+    """A context with a function that submits tasks, and the number of workers.
+
+    The workers are processes of this machine, which inherit nothing, or those of a dask cluster. A
+    task whose worker a cluster loses is executed by another one.
+    """
     with ExitStack() as stack:
         if scheduler is None:
             executor = ProcessPoolExecutor(
@@ -112,7 +119,7 @@ def _workers(count: int, scheduler: str | None) -> Iterator[tuple[Submit[Any], i
                 _end(executor)
                 raise
             return
-        distributed: Any = import_module("distributed")  # of the extra 'cluster'
+        distributed: Any = import_module("distributed")  # Of the extra 'cluster'
         client = stack.enter_context(distributed.Client(scheduler))
         cluster = stack.enter_context(client.get_executor(pure=False))
         yield (
@@ -130,15 +137,20 @@ def results_of(
     scheduler: str | None = None,
     ahead: int = _AHEAD,
 ) -> Generator[T, None, None]:
-    """What a function gives for tasks, which are its arguments, in the order in which they are done. A task is taken
-    when a worker is about to need it. WorkersError when workers are lost; what they gave before was given. Interrupted,
-    or closed before its end, it ends its processes.
+    """Yields the results of a function for tasks, which are its arguments, in the order of
+    completion.
+
+    A task is taken when a worker is about to need it. Raises WorkersError if workers are lost,
+    after the results so far. When it is interrupted, or closed before its end, it ends its
+    processes.
 
     Parameters:
-        goes_on: Whether another task is taken; what is under way when it says no is awaited.
-        workers: Processes of this machine.
-        scheduler: Address of a cluster of dask, whose workers do it instead.
-        ahead: Tasks for each worker that are under way.
+        work: The function.
+        tasks: Its arguments.
+        goes_on: Whether another task is taken; after a False, tasks in flight are awaited.
+        workers: Number of processes on this machine.
+        scheduler: Address of a dask cluster, whose workers are used instead.
+        ahead: Number of tasks in flight per worker.
     """
     try:
         with _workers(workers, scheduler) as (submit, count):

@@ -1,9 +1,9 @@
-"""Builds the CUDA libraries that programs are given: libcuda.so.1 and libcudart.so.
+"""Builds the CUDA libraries that programs load: libcuda.so.1 and libcudart.so.
 
-They are C of ``sim/cuda/library``, compiled at first use by the compiler that the compiled engine needs, and kept in
-the cache by the digest of their sources. Each library is one translation unit, so that the names
-which a function has beside its own (``_ptds``, ``_ptsz``) can be aliases, and every public name
-that has no function here gets one that reports it.
+Their C source in ``sim/cuda/library`` is compiled at first use, by the compiler that the compiled
+engine needs, and cached by the digest of the sources. Each library is one translation unit, so that
+the further names of a function (``_ptds``, ``_ptsz``) can be aliases. Every public name without a
+function gets a stub that reports it.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from sim.support.command import CommandError
 __all__ = ["LIBRARIES", "SOURCES", "LibraryError", "library_folder", "sources"]
 
 SOURCES = Path(__file__).parent / "library"
-"""The folder of what is compiled."""
+"""The folder of the C sources."""
 _DRIVER_FILES = (
     "connection.c",
     "context.c",
@@ -43,9 +43,9 @@ _COMMON = (
     "-fvisibility=hidden",
     "-pthread",
 )
-"""Arguments of the compiler for every library."""
+"""Compiler arguments of every library."""
 LIBRARIES = ("libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12")
-"""Names of the files."""
+"""File names of the libraries."""
 _REASONS: Mapping[str, str] = {
     "cuTex": "there are no textures",
     "cuSurf": "there are no surfaces",
@@ -65,15 +65,15 @@ _REASONS: Mapping[str, str] = {
     "cuGreenCtx": "sm_50 has no partitions",
     "cuLaunchCooperativeKernelMultiDevice": "sm_50 has no cooperative launch",
 }
-"""Beginning of a name -> why there is no such function."""
+"""The reason why functions are missing, by the prefix of their names."""
 
 
 class LibraryError(CommandError):
-    """The libraries can't be built: one line with the reason."""
+    """A library that cannot be built. The message is one line with the reason."""
 
 
 def _symbols() -> list[tuple[str, str, int]]:
-    """Symbol, name, version of CUDA, of all public names."""
+    """Returns symbol, name and CUDA version of all public names."""
     rows = [
         line.split()
         for line in (SOURCES / "symbols.txt").read_text().splitlines()
@@ -83,7 +83,7 @@ def _symbols() -> list[tuple[str, str, int]]:
 
 
 def _symbols_header() -> str:
-    """The public names as a header of C."""
+    """Returns the public names as a C header."""
     rows = "\n".join(
         f'    {{"{symbol}", "{name}", {version}}},' for symbol, name, version in _symbols()
     )
@@ -94,7 +94,9 @@ def _symbols_header() -> str:
 
 
 def _defined(text: str, prefix: str) -> set[str]:
-    """Functions that a source defines: the names behind EXPORT, and those that the macros for fills make."""
+    """Returns the functions that a source defines: the names behind EXPORT, and those that the
+    macros for fills define.
+    """
     names = set(re.findall(rf"^EXPORT [\w ]+?\*?\b({prefix}\w+)\(", text, re.M))
     for name in re.findall(r"^FILL(?:_2D)?\((\w+),", text, re.M):
         names |= {f"cuMemset{name}_v2", f"cuMemset{name}Async"}
@@ -102,7 +104,7 @@ def _defined(text: str, prefix: str) -> set[str]:
 
 
 def _others(symbols: Iterable[str], defined: set[str]) -> str:
-    """Aliases of functions that are there, and stubs for those that are not."""
+    """Returns C with aliases of defined functions, and stubs for undefined ones."""
     lines = []
     for symbol in symbols:
         if symbol in defined:
@@ -119,7 +121,7 @@ def _others(symbols: Iterable[str], defined: set[str]) -> str:
 
 
 def _runtime_source(major: int) -> str:
-    """The whole of libcudart as one file, with the names of a major version of CUDA."""
+    """Returns the source of libcudart as one file, with the names of a major version of CUDA."""
     text = (SOURCES / "runtime.c").read_text()
     rows = [
         line.split()
@@ -142,7 +144,7 @@ def _runtime_source(major: int) -> str:
 
 
 def _driver_source() -> str:
-    """The whole of libcuda as one file."""
+    """Returns the source of libcuda as one file."""
     text = "\n".join((SOURCES / name).read_text() for name in _DRIVER_FILES)
     includes = "\n".join(f'#include "{name}"' for name in _DRIVER_FILES)
     others = _others(dict.fromkeys(symbol for symbol, _, _ in _symbols()), _defined(text, "cu"))
@@ -150,7 +152,7 @@ def _driver_source() -> str:
 
 
 def sources() -> dict[str, str]:
-    """All that is compiled: name of a file -> its text. Of the made ones and of those of this folder."""
+    """Returns all C files, text by name: the generated ones and those of the folder."""
     made = {
         "protocol.h": c_header(),
         "results.h": c_results(),
@@ -180,7 +182,9 @@ def _compile(command: list[str], folder: Path, arguments: list[str]) -> None:
 
 
 def library_folder() -> Path:
-    """The folder with the libraries; builds them if they are not there. LibraryError where that can't be done."""
+    """Returns the folder with the libraries, which are built on first use; LibraryError if that
+    fails.
+    """
     files = sources()
     if (reason := missing_tool()) is not None:
         raise LibraryError(f"the CUDA libraries need a compiler: {reason}")
@@ -196,13 +200,15 @@ def library_folder() -> Path:
         try:
             libraries.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another process was first
+            if not folder.is_dir():  # Otherwise another process was first
                 raise
     return folder
 
 
 def _build(files: Mapping[str, str], source: Path) -> Path:
-    """Compiles the libraries of these sources in a folder; returns the one in it that has them."""
+    """Compiles the libraries from these sources in a folder; returns the subfolder with the
+    libraries.
+    """
     command = compiler() or []
     libraries = source / "libraries"
     libraries.mkdir()

@@ -35,12 +35,12 @@ _PRESET = "programs"
 _LIMIT = 1_000_000_000
 _MEMORY_MIB = 4096
 _GRACE_SECONDS = 5
-"""What a program gets to end in after Ctrl-C, before it is ended."""
+"""Seconds that a program has to end after Ctrl-C before it is terminated."""
 
 
 @dataclass(frozen=True)
 class CudaOptions:
-    """The command line."""
+    """The options of the command line."""
 
     engine: str
     preset: str | None
@@ -63,7 +63,7 @@ class CudaOptions:
 
     @property
     def files(self) -> Files:
-        """The files of a recording."""
+        """Returns the files of a recording."""
         return Files(**{field.name: getattr(self, field.name) for field in fields(Files)})
 
 
@@ -150,7 +150,7 @@ def _parser() -> Parser:
 
 
 def _compiler(options: CudaOptions) -> Compiler:
-    """What compiles PTX. CommandError where it is not installed."""
+    """Returns the compiler of PTX; CommandError if it is not installed."""
     if not options.ptxas:
         return OwnCompiler()
     found = find_ptxas(options.command)
@@ -163,7 +163,7 @@ def _compiler(options: CudaOptions) -> Compiler:
 
 
 def _recording(options: CudaOptions) -> Recording | None:
-    """The requested recording. CommandError where there can be none."""
+    """Returns the requested recording, None without one; CommandError if it is not possible."""
     files = options.files
     if options.launch is None and not files.requested:
         return None
@@ -193,7 +193,9 @@ def _recording(options: CudaOptions) -> Recording | None:
 
 
 def _program(options: CudaOptions) -> list[str]:
-    """The program's path and its arguments, empty with ``--shell``. CommandError where it does not exist."""
+    """Returns the program's path and its arguments, empty with ``--shell``; CommandError if it does
+    not exist.
+    """
     if options.shell:
         return []
     found = shutil.which(options.command[0])
@@ -203,13 +205,15 @@ def _program(options: CudaOptions) -> list[str]:
 
 
 def _run(command: list[str], options: CudaOptions, server: Server) -> int:
-    """Runs the program to its end; returns its exit code. A signal that ends this process ends the program, too."""
+    """Runs the program to its end; returns its exit code. A signal that ends this process ends the
+    program, too.
+    """
     variables = environment(server.name, options.command)
     program = subprocess.Popen(command, env=os.environ | variables)
     try:
         code = program.wait()
     except BaseException as error:
-        # The terminal sends Ctrl-C to the program, too; it may still print when its launch has
+        # The terminal sends Ctrl-C to the program, too; it may still print after its launch has
         # ended.
         if isinstance(error, KeyboardInterrupt):
             server.device.stop(interrupted(error).number)
@@ -285,8 +289,9 @@ def _work(options: CudaOptions) -> int:
 def _tell(
     options: CudaOptions, device: Device, runner: Runner, recording: Recording | None, code: int
 ) -> int:
-    """Prints and writes the outcomes of the launches; returns the exit code, from the program's and
-    theirs."""
+    """Prints and writes the outcomes of the launches; returns the exit code, derived from the
+    program's and theirs.
+    """
     lines = []
     is_board = isinstance(runner, BoardRunner)
     preset = runner.board.preset if is_board else options.preset or _PRESET

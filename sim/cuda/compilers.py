@@ -1,6 +1,6 @@
-"""What makes programs of PTX: the project's own compiler, or NVIDIA's assembler where it is installed.
+"""Compilers of PTX: the project's own, or NVIDIA's assembler where it is installed.
 
-What was compiled once is kept in the cache, found by text, options and compiler.
+Results are cached by text, options and compiler.
 """
 
 import hashlib
@@ -29,39 +29,44 @@ from sim.toolchain.ptx.joining import join
 __all__ = ["DEFAULT_LEVEL", "Compiler", "JitOptions", "OwnCompiler", "Ptxas"]
 
 DEFAULT_LEVEL = 4
-"""CUDA's level of optimisation by default: the highest."""
+"""CUDA's default level of optimisation, the highest."""
 _HIGHEST_LEVEL = 3
-"""The highest that the assembler knows."""
+"""The highest level that the assembler supports."""
 _INVALID_IMAGE, _INVALID_PTX = 200, 218
 
 
 @dataclass(frozen=True)
 class JitOptions:
-    """A program's options for the compiler: the most registers of a thread, 0 for no limit, and how
-    much it optimises, of which the project's own compiler has one level only."""
+    """A program's options for the compiler.
+
+    Attributes:
+        max_registers: The most registers of a thread, 0 for no limit.
+        level: Level of optimisation; the project's own compiler has only one.
+    """
 
     max_registers: int = 0
     level: int = DEFAULT_LEVEL
 
 
 class Compiler(ABC):
-    """Makes cubins of PTX."""
+    """Compiles PTX to cubins."""
 
     @abstractmethod
     def _identity(self, options: JitOptions) -> bytes:
-        """What its results for the same text depend on."""
+        """Returns everything on which the results for the same text depend."""
 
     @abstractmethod
     def _compile(self, text: str, options: JitOptions) -> bytes:
-        """The cubin of a text. CudaError, one line with the reason, where there is none."""
+        """Compiles a text to a cubin; CudaError, one line with the reason, if that fails."""
 
     @abstractmethod
     def link(self, texts: Sequence[tuple[str, JitOptions]], cubins: Sequence[bytes]) -> bytes:
-        """One cubin of PTX texts, each with its options, and relocatable cubins. CudaError where they can't be
-        linked."""
+        """Links PTX texts, each with its options, and relocatable cubins to one cubin; CudaError if
+        that fails.
+        """
 
     def cubin(self, text: str, options: JitOptions) -> bytes:
-        """The cubin of a text, from the cache if it is there."""
+        """Returns the cubin of a text, from the cache if it is there."""
         key = hashlib.sha256(b"\0".join((text.encode(), self._identity(options)))).hexdigest()
         place = cache_folder() / f"{key[:24]}.cubin"
         content = load_kept(place) if is_on() else None
@@ -70,14 +75,14 @@ class Compiler(ABC):
             if is_on():
                 with suppress(
                     OSError
-                ):  # a folder that can't be written: it is compiled again next time
+                ):  # The cache is not writable: the text is compiled again next time
                     store(place, content)
         return content
 
 
 @cache
 def _toolchain() -> bytes:
-    """A digest of the compiler: its sources, and those of the machine language."""
+    """Returns a digest of the compiler: its sources, and those of the machine language."""
     root = Path(__file__).parents[2]
     files = [
         path
@@ -89,7 +94,7 @@ def _toolchain() -> bytes:
 
 
 def _linked(cubins: Sequence[bytes]) -> bytes:
-    """One complete cubin of several relocatable ones."""
+    """Links several relocatable cubins to one complete cubin."""
     try:
         files = [read_object(cubin, f"input {number}") for number, cubin in enumerate(cubins, 1)]
         return write_object(link(join_objects(files, "the linked program")))
@@ -111,8 +116,10 @@ class OwnCompiler(Compiler):
             raise CudaError(_INVALID_PTX, str(error)) from error
 
     def link(self, texts: Sequence[tuple[str, JitOptions]], cubins: Sequence[bytes]) -> bytes:
-        """See Compiler: texts with each other or cubins with each other. Texts are compiled as one, so that the lowest
-        limit of registers holds for all."""
+        """Links texts with each other, or cubins with each other; see Compiler.
+
+        Texts are compiled as one module, so that the lowest register limit holds for all.
+        """
         if texts and cubins:
             raise CudaError(
                 _INVALID_IMAGE, "PTX is linked with cubins by NVIDIA's assembler only: --ptxas"
@@ -127,7 +134,7 @@ class OwnCompiler(Compiler):
 
 
 class Ptxas(Compiler):
-    """NVIDIA's assembler. ``program``: where it is."""
+    """NVIDIA's assembler. ``program`` is its path."""
 
     def __init__(self, program: Path) -> None:
         self._program = program
@@ -152,7 +159,7 @@ class Ptxas(Compiler):
         return self._assembled(text, *self._flags(options))
 
     def link(self, texts: Sequence[tuple[str, JitOptions]], cubins: Sequence[bytes]) -> bytes:
-        """See Compiler."""
+        """Links texts and cubins; see Compiler."""
         if len(texts) == 1 and not cubins:
             return self.cubin(*texts[0])
         return _linked(

@@ -1,6 +1,6 @@
-"""The device of CUDA programs: memory, modules and launches of all programs that are connected.
+"""The device of CUDA programs: memory, modules and launches of all connected programs.
 
-Everything is done when a call returns. Failed launches leave their context with a permanent error,
+Every call is complete when it returns. A failed launch leaves its context with a permanent error,
 as in CUDA.
 """
 
@@ -31,18 +31,24 @@ from sim.toolchain.module import EntryPoint, Module, ProgramError
 __all__ = ["CLOCK_KHZ", "Context", "Device", "LaunchRecord", "LoadedKernel"]
 
 CLOCK_KHZ = 1_000_000
-"""The device's nominal clock: events convert cycles to time with it (ours)."""
+"""The device's nominal clock in kHz: events convert cycles to time with it (ours)."""
 _STACK_LIMIT, _PRINTF_LIMIT, _HEAP_LIMIT = 0, 1, 2
-"""Limits of a context by CUDA's numbers: stack of a thread, what kernels print, what they allocate."""
+"""Limits of a context by CUDA's numbers: stack of a thread, kernel output, kernel heap."""
 _INVALID_VALUE, _OUT_OF_MEMORY, _NOT_FOUND, _INVALID_HANDLE = 1, 2, 500, 400
 _OUT_OF_RESOURCES, _TIMEOUT, _ASSERT, _UNSUPPORTED_LIMIT = 701, 702, 710, 215
 
 
 @dataclass
 class LaunchRecord:
-    """One launch, as the table at the end shows it. ``kernel`` is the name in its module,
-    ``seconds`` are the host's, ``result`` is CUDA's; of a launch that failed, ``message`` is the
-    reason, and ``assertions`` are the failed ones."""
+    """One launch, as the table at the end shows it.
+
+    Attributes:
+        kernel: Name of the kernel in its module.
+        seconds: The host's time in seconds.
+        result: CUDA's result.
+        message: The reason why the launch failed.
+        assertions: The failed assertions.
+    """
 
     kernel: str
     grid: tuple[int, int, int]
@@ -56,7 +62,7 @@ class LaunchRecord:
 
 @dataclass
 class LoadedKernel:
-    """A kernel of a module that is placed."""
+    """A kernel of a placed module."""
 
     placement: Placement
     kernel: EntryPoint
@@ -64,7 +70,7 @@ class LoadedKernel:
 
 @dataclass
 class Context:
-    """What a program's context owns. ``error`` is its permanent error, 0 without one."""
+    """The resources that a program's context owns. ``error`` is its permanent error, 0 without one."""
 
     limits: dict[int, int]
     allocations: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -74,20 +80,20 @@ class Context:
 
 
 class Device:
-    """One machine and its memory, used by one program at a time.
+    """One machine and its memory. One call uses it at a time.
 
     Parameters:
-        runner: What runs launches.
-        memory_bytes: Bytes of device memory, where the machine has as many as are wanted.
-        limit: Cycles after which a launch is given up.
-        progress: Receives the number of each launch, and the cycles that have passed.
-        recording: Of one of the launches, if one is recorded.
+        runner: Runs the launches.
+        memory_bytes: Size of device memory in bytes, where the machine's memory has no fixed size.
+        limit: Cycles after which a launch is aborted.
+        progress: Called with the number of each launch, and the cycles that have passed.
+        recording: The recording of one of the launches, None without one.
 
     Attributes:
         memory: The device's memory, which programs map.
-        cycles: Those that all launches have taken.
+        cycles: Cycles of all launches so far.
         launches: All launches in order.
-        lock: Held by whoever uses the device.
+        lock: Held while a call uses the device.
     """
 
     def __init__(
@@ -113,7 +119,7 @@ class Device:
         self.attributes = self._attributes()
 
     def _attributes(self) -> Mapping[int, int]:
-        """Attributes of the device by CUDA's numbers; those that are not here are 0."""
+        """The device's attributes by CUDA's numbers; missing ones are 0."""
         params = self._runner.params
         threads = min(MOST_THREADS, params.warps * WARP_THREADS)
         shared = min(params.shared_bytes, SHARED_LIMIT)
@@ -161,7 +167,7 @@ class Device:
         }
 
     def make_context(self) -> Context:
-        """A context that owns nothing."""
+        """Returns a new context without resources."""
         return Context(
             {
                 _STACK_LIMIT: 1024,
@@ -184,7 +190,7 @@ class Device:
         return address
 
     def free(self, context: Context, address: int) -> None:
-        """Frees what `allocate` gave."""
+        """Frees memory that :meth:`allocate` returned."""
         if context.allocations.pop(address, None) is None:
             raise CudaError(
                 _INVALID_VALUE, f"cuMemFree: no allocation of this context begins at {address:#x}"
@@ -192,7 +198,7 @@ class Device:
         self.memory.free(address)
 
     def free_bytes(self) -> int:
-        """Bytes of memory that are free."""
+        """Returns the number of free bytes of memory."""
         return self.size - sum(size for _, size in self.memory.regions.values())
 
     # Modules.
@@ -215,20 +221,20 @@ class Device:
         return number
 
     def unload(self, context: Context, number: int) -> None:
-        """Forgets a module."""
+        """Frees a module."""
         self.module(context, number).release()
         placed = context.modules.pop(number)
         for one in [one for one, kernel in context.kernels.items() if kernel.placement is placed]:
             del context.kernels[one]
 
     def module(self, context: Context, number: int) -> Placement:
-        """A module by its number."""
+        """Returns a module by its number."""
         if number not in context.modules:
             raise CudaError(_INVALID_HANDLE)
         return context.modules[number]
 
     def find_kernel(self, context: Context, number: int, name: str) -> tuple[int, LoadedKernel]:
-        """A kernel of a module by its name: its number, and it."""
+        """Finds a kernel of a module by its name; returns its number and the kernel."""
         placed = self.module(context, number)
         if name not in placed.module.kernels:
             names = ", ".join(placed.module.kernels) or "no kernel"
@@ -241,17 +247,17 @@ class Device:
         return found, made
 
     def kernel(self, context: Context, number: int) -> LoadedKernel:
-        """A kernel by its number."""
+        """Returns a kernel by its number."""
         if number not in context.kernels:
             raise CudaError(_INVALID_HANDLE)
         return context.kernels[number]
 
     def most_threads(self, kernel: EntryPoint) -> int:
-        """Threads that a block of the kernel can have."""
+        """Returns the most threads that a block of the kernel can have."""
         return most_threads(kernel, self._runner.params)
 
     def blocks(self, kernel: EntryPoint, threads: int, dynamic_shared: int) -> int:
-        """How many blocks of so many threads there are at a time."""
+        """Returns the number of blocks of this many threads that run at a time."""
         if not threads or threads > self.attributes[1]:
             return 0
         return blocks_at_a_time(kernel, self._runner.params, threads, dynamic_shared)
@@ -268,9 +274,14 @@ class Device:
         dynamic_shared: int,
         check: Callable[[], object] = lambda: None,
     ) -> Output:
-        """Runs a grid to its end; returns what it has printed. CudaError when it can't be launched; an error of the
-        kernel becomes the context's instead. ``check`` is called again and again while it runs; what it raises ends the
-        launch."""
+        """Runs a grid to its end; returns what it has printed.
+
+        An error of the kernel becomes the context's. ``check`` is called repeatedly while the grid
+        runs; an exception that it raises ends the launch.
+
+        Raises:
+            CudaError: The kernel cannot be launched.
+        """
         kernel, placed = loaded.kernel, loaded.placement
         if (wrong := self._wrong_shape(grid, block)) is not None:
             raise CudaError(_INVALID_VALUE, f"kernel {kernel.name}: {wrong}")
@@ -318,8 +329,9 @@ class Device:
     def _sized(
         self, make: Callable[[int, int | None], Launch], context: Context, kernel: EntryPoint
     ) -> Launch:
-        """A launch that the machine has room for, with the stacks that its context asks for; CudaError where there is
-        none."""
+        """Returns a launch for which the machine has room, with the stack sizes that its context
+        requests; CudaError if there is none.
+        """
         params = self._runner.params
         try:
             made = self._runner.sized(make, max(kernel.local, context.limits[_STACK_LIMIT]), kernel)
@@ -335,8 +347,9 @@ class Device:
         return made
 
     def _run(self, made: Launch, number: int, check: Callable[[], object]) -> tuple[Outcome, float]:
-        """Runs a launch, on the observed machine if it is the one to be recorded; returns its
-        outcome, and the seconds that it took."""
+        """Runs a launch, on the observed machine if it is to be recorded; returns its outcome, and
+        its duration in seconds.
+        """
         recording = (
             self._recording
             if self._recording is not None and self._recording.number == number
@@ -351,7 +364,8 @@ class Device:
         try:
             if recording is not None:
                 runner = recording.runner()
-                begin = time.monotonic()  # to make the machine is no part of the launch
+                # The construction of the machine is not part of the launch
+                begin = time.monotonic()
             outcome = runner.run(made, self._limit, progress)
         except OutOfMemoryError as error:
             raise CudaError(_OUT_OF_MEMORY) from error
@@ -373,7 +387,9 @@ class Device:
             stop_threads(signal)
 
     def _wrong_shape(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> str | None:
-        """Why no launch on this machine can have a grid and a block, None if one can."""
+        """Returns the reason why no launch on this machine can have this grid and block; None if
+        one can.
+        """
         limits, held = self.attributes, self._runner.params.warps
         threads = block[0] * block[1] * block[2]
         warps = -(-threads // WARP_THREADS)
@@ -393,7 +409,7 @@ class Device:
 
     @staticmethod
     def _result(outcome: Outcome, output: Output) -> int:
-        """The outcome of a launch, as CUDA's result."""
+        """Returns the outcome of a launch as CUDA's result."""
         if output.failed:
             return _ASSERT
         if outcome.status == "ok":
@@ -408,7 +424,7 @@ class Device:
 
     @staticmethod
     def _why(kernel: str, outcome: Outcome, output: Output) -> str:
-        """The line with the reason why a launch failed."""
+        """Returns the line with the reason why a launch failed."""
         if output.failed:
             return output.failed[0]
         if outcome.status == "interrupted":
@@ -422,19 +438,21 @@ class Device:
     # Contexts.
 
     def release(self, context: Context) -> None:
-        """Frees what a context owns."""
+        """Frees the resources that a context owns."""
         for address in list(context.allocations):
             self.free(context, address)
         for number in list(context.modules):
             self.unload(context, number)
 
     def get_limit(self, context: Context, limit: int) -> int:
-        """A limit of a context."""
+        """Returns a limit of a context."""
         if limit not in context.limits:
             raise CudaError(_UNSUPPORTED_LIMIT)
         return context.limits[limit]
 
     def set_limit(self, context: Context, limit: int, value: int) -> None:
-        """Sets it; what kernels print and allocate has its size from when their module is loaded."""
+        """Sets a limit of a context. The sizes of kernel output and heap apply to modules that are
+        loaded later.
+        """
         self.get_limit(context, limit)
         context.limits[limit] = value

@@ -1,4 +1,4 @@
-"""CUDA's results: their numbers, names and texts, and which of them an error of the machine becomes."""
+"""CUDA's results: their numbers, names and texts, and the mapping of the machine's errors to them."""
 
 from collections.abc import Mapping
 
@@ -120,11 +120,11 @@ RESULTS: Mapping[int, tuple[str, str]] = {
     916: ("CUDA_ERROR_KEY_ROTATION", "key rotation"),
     999: ("CUDA_ERROR_UNKNOWN", "the CUDA server has ended, or failed"),
 }
-"""Number -> name, and a text."""
+"""Name and text of results, by number."""
 
 
 class CudaError(Exception):
-    """What a call fails with: the number of a result, and a line for the user, which may be empty."""
+    """The failure of a call: the number of a result, and a line for the user, which may be empty."""
 
     def __init__(self, result: int, message: str = "") -> None:
         super().__init__(message or RESULTS[result][1])
@@ -147,19 +147,19 @@ _OF_WARP_ERRORS: Mapping[int, tuple[str, ...]] = {
     718: ("PC_WRAP", "MISALIGNED_PC", "PC_OVERFLOW"),
     714: ("STACK_ERROR", "API_STACK_ERROR", "RET_EMPTY_STACK_ERROR", "STACK_OVERFLOW"),
 }
-"""Result -> names of the machine's errors that become it; all others are CUDA_ERROR_LAUNCH_FAILED."""
+"""Names of the machine's errors by result; all other errors are CUDA_ERROR_LAUNCH_FAILED."""
 LAUNCH_FAILED = 719
 
 
 def result_of_warp_error(error: WarpError) -> int:
-    """The result that an error of a warp is to a CUDA program."""
+    """Returns the result that reports a warp error to a CUDA program."""
     return next(
         (result for result, names in _OF_WARP_ERRORS.items() if error.name in names), LAUNCH_FAILED
     )
 
 
 def c_results() -> str:
-    """The results as a header of C."""
+    """Returns the results as a C header."""
     rows = "\n".join(
         f'    {{{number}, "{name}", "{text}"}},' for number, (name, text) in RESULTS.items()
     )

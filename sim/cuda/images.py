@@ -1,7 +1,8 @@
-"""Images of programs as CUDA programs hand them over: PTX text, cubins, fatbins.
+"""Program images that CUDA programs load: PTX text, cubins, fatbins.
 
-A fatbin has several images of one program. Of those for sm_50 a cubin is taken, else the PTX of the newest machine
-that is not newer than sm_50. Fields of its headers are from what NVIDIA's and LLVM's tools write.
+A fatbin has several images of one program. A cubin for sm_50 is selected, else the PTX for the
+newest architecture that is not newer than sm_50. The fields of its headers are as NVIDIA's and
+LLVM's tools write them.
 """
 
 import struct
@@ -22,7 +23,7 @@ _ELF = b"\x7fELF"
 _FATBIN = 0xBA55ED50
 _HEADER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQI4x4xI8xQ8xQ")
-"""Kind, version, header's size, size, compressed size, architecture, flags, size when decompressed."""
+"""Kind, version, header's size, size, compressed size, architecture, flags, decompressed size."""
 _PTX, _CUBIN = 1, 2
 _LZ4, _ZSTD = 0x2000, 0x8000
 _TARGET = 50
@@ -40,7 +41,7 @@ class _Image:
 
 
 def _decompressed(content: bytes, flags: int, size: int) -> bytes:
-    """The content of an entry, by the libraries for its compression."""
+    """Decompresses the content of an entry, with the library for its compression."""
     name = "lz4.block" if flags & _LZ4 else "zstandard"
     try:
         library: Any = import_module(name)
@@ -54,7 +55,7 @@ def _decompressed(content: bytes, flags: int, size: int) -> bytes:
 
 
 def _entries(content: bytes) -> Iterator[_Image]:
-    """The images of a fatbin; CudaError where it is damaged."""
+    """Yields the images of a fatbin; CudaError if it is damaged."""
     try:
         _, _, at, _ = _HEADER.unpack_from(content)
         while at + _ENTRY.size <= len(content):
@@ -75,7 +76,7 @@ def _entries(content: bytes) -> Iterator[_Image]:
 
 
 def _chosen(content: bytes) -> bytes:
-    """The image of a fatbin that this machine takes."""
+    """Returns the image of a fatbin that this machine can run."""
     images = list(_entries(content))
     for image in images:
         if image.kind == _CUBIN and image.target == _TARGET:
@@ -88,14 +89,14 @@ def _chosen(content: bytes) -> bytes:
 
 
 def _image(content: bytes) -> bytes:
-    """An image unchanged; of a fatbin the image that this machine takes."""
+    """Returns an image unchanged; for a fatbin, the image that this machine can run."""
     if len(content) >= _HEADER.size and _HEADER.unpack_from(content)[0] == _FATBIN:
         return _chosen(content)
     return content
 
 
 def _text(content: bytes) -> str | None:
-    """The PTX text of an image; None where it is not PTX."""
+    """Returns the PTX text of an image; None if it is not PTX."""
     try:
         text = content.rstrip(b"\0").decode()
     except UnicodeDecodeError:
@@ -104,7 +105,9 @@ def _text(content: bytes) -> str | None:
 
 
 def module_of(content: bytes, compiler: Compiler, options: JitOptions) -> Module:
-    """The program of an image; PTX is compiled. CudaError where there is none, with the reason."""
+    """Returns the program of an image; PTX is compiled. CudaError, with the reason, if there is
+    none.
+    """
     content = _image(content)
     text = None if content.startswith(_ELF) else _text(content)
     try:
@@ -118,8 +121,9 @@ def module_of(content: bytes, compiler: Compiler, options: JitOptions) -> Module
 
 
 def link_images(inputs: Sequence[tuple[bytes, JitOptions]], compiler: Compiler) -> bytes:
-    """One image of several, each with what its text is compiled with; a single cubin stays
-    unchanged."""
+    """Links several images, each with the options of its text, to one; a single cubin stays
+    unchanged.
+    """
     texts, cubins = [], []
     for given, options in inputs:
         content = _image(given)

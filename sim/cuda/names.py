@@ -1,4 +1,4 @@
-"""Names of kernels for people."""
+"""Readable names of kernels."""
 
 import re
 
@@ -8,8 +8,10 @@ _LONGEST_NAME = 40
 
 
 def readable(name: str, longest: int | None = _LONGEST_NAME) -> str:
-    """The name of a kernel for people: of a mangled one the names that it is nested in, joined by dots; of ``longest``
-    characters at most, None: of as many as it has."""
+    """Returns the readable name of a kernel: for a mangled name, the nested names joined by dots.
+
+    It is cut to ``longest`` characters, unless that is None.
+    """
     if match := re.match(r"_Z(?:N|L|NL|NK)?(?=[0-9])", name):
         parts, at = [], match.end()
         while number := re.match(r"[0-9]+", name[at:]):
@@ -27,5 +29,5 @@ def readable(name: str, longest: int | None = _LONGEST_NAME) -> str:
 
 
 def with_readable_kernels(message: str) -> str:
-    """A message with readable names of the kernels that it names behind the word ``kernel``."""
+    """Replaces the kernel names behind the word ``kernel`` in a message by readable ones."""
     return re.sub(r"(?<=\bkernel )_Z[\w$]+", lambda found: readable(found[0]), message)

@@ -1,7 +1,7 @@
-"""The protocol of the CUDA libraries and the server: the one table that both sides are made from.
+"""The protocol of the CUDA libraries and the server: the one table from which both sides are made.
 
 A client sends requests over a local socket and waits for the reply to each. A request is a
-:data:`HEADER` and the call's fields, then the number of bytes of data in the header; a reply
+:data:`REQUEST_HEADER`, the call's fields, and as many bytes of data as the header says; a reply
 likewise. All numbers are little endian. Device memory never passes through the socket: both sides
 have it mapped, at the device's addresses.
 
@@ -26,9 +26,9 @@ __all__ = [
 ]
 
 VERSION = 3
-"""Of this table. A library that was built from another one is refused."""
+"""Version of this table. A library built from another version is refused."""
 SOCKET_VARIABLE = "WARPSTACK_CUDA_SOCKET"
-"""Environment variable with the name of the server's socket, in Linux's abstract name space."""
+"""The environment variable with the name of the server's socket, in Linux's abstract name space."""
 
 _TYPES: Mapping[str, tuple[str, str]] = {
     "u32": ("I", "uint32_t"),
@@ -36,12 +36,12 @@ _TYPES: Mapping[str, tuple[str, str]] = {
     "u64": ("Q", "uint64_t"),
     "u32[3]": ("3I", "uint32_t"),
 }
-"""Type of a field -> its format for ``struct``, and C's name of it."""
+"""The format for ``struct`` and the C type, by the type of a field."""
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Numbers one behind the other, without padding. ``types`` maps their names to u32, i32, u64 or u32[3]."""
+    """Consecutive numbers without padding. ``types`` maps their names to u32, i32, u64 or u32[3]."""
 
     types: Mapping[str, str]
 
@@ -51,11 +51,11 @@ class Fields:
 
     @property
     def size(self) -> int:
-        """Bytes of all of them."""
+        """Size of all fields in bytes."""
         return self._struct.size
 
     def pack(self, **values: Any) -> bytes:
-        """The bytes of the fields; a field of three numbers gets a tuple."""
+        """Encodes the fields; the value of a field of three numbers is a tuple."""
         flat: list[int] = []
         for name, kind in self.types.items():
             value = values.pop(name)
@@ -64,7 +64,7 @@ class Fields:
         return self._struct.pack(*flat)
 
     def unpack(self, content: bytes) -> dict[str, Any]:
-        """The fields by name."""
+        """Decodes the fields; returns them by name."""
         numbers = list(self._struct.unpack(content))
         values: dict[str, Any] = {}
         for name, kind in self.types.items():
@@ -74,7 +74,7 @@ class Fields:
         return values
 
     def c_struct(self, name: str) -> str:
-        """A packed struct of C; none where there are no fields."""
+        """Returns a packed C struct; empty without fields."""
         if not self.types:
             return ""
         lines = []
@@ -102,10 +102,14 @@ def _call(number: int, request: str, reply: str, meaning: str) -> Call:
 
 
 REQUEST_HEADER = Fields({"call": "u32", "context": "u32", "data_bytes": "u64"})
-"""In front of a request: the call's number, the context that is current, bytes of data behind the fields."""
+"""Header of a request: the call's number, the current context, the number of bytes of data behind
+the fields.
+"""
 REPLY_HEADER = Fields({"result": "i32", "sticky": "i32", "data_bytes": "u64"})
-"""In front of a reply: a CUresult; the context's permanent error, or 0; bytes of data. The reply's
-fields follow only when the result is 0."""
+"""Header of a reply: a CUresult; the context's permanent error, or 0; the number of bytes of data.
+
+The reply's fields follow only if the result is 0.
+"""
 
 CALLS: Mapping[str, Call] = {
     "hello": _call(
@@ -187,7 +191,7 @@ CALLS: Mapping[str, Call] = {
         "Sets the most dynamic shared memory of a kernel: checked, and nothing else.",
     ),
 }
-"""Name of a call -> its number, fields and meaning."""
+"""Calls by name: number, fields and meaning."""
 
 
 def _comment(text: str) -> str:
@@ -195,7 +199,7 @@ def _comment(text: str) -> str:
 
 
 def c_header() -> str:
-    """The table as a header of C."""
+    """Returns the table as a C header."""
     parts = [
         _comment("Made from sim/cuda/protocol.py."),
         "#pragma once\n#include <stdint.h>\n",

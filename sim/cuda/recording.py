@@ -1,7 +1,7 @@
 """Records one launch of a program: its waveform, its timeline, its profile.
 
-The launch runs on a separate machine, which is observed; all others run on one that is not, at full
-speed.
+The launch runs on a separate machine, which is observed; all others run at full speed on one that
+is not.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,9 @@ __all__ = ["Files", "Recording"]
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a recording; None is not recorded. ``vcd`` and ``fst`` exclude each other."""
+    """The files of a recording; None for what is not recorded. ``vcd`` and ``fst`` exclude each
+    other.
+    """
 
     vcd: str | None = None
     fst: str | None = None
@@ -32,17 +34,17 @@ class Files:
 
     @property
     def requested(self) -> dict[str, str]:
-        """Those that are recorded: name and path."""
+        """Returns the files that are recorded: path by option name."""
         return {name: path for name, path in vars(self).items() if path is not None}
 
     @property
     def waveform(self) -> Path | None:
-        """The file of the waveform."""
+        """The path of the waveform."""
         name = self.vcd if self.fst is None else self.fst
         return None if name is None else Path(name)
 
     def check(self) -> None:
-        """CommandError where one of them can't be written."""
+        """Raises CommandError if a file cannot be written."""
         if self.fst is not None and not is_fst(Path(self.fst)):
             raise CommandError(f"--fst {self.fst}: the name of an FST ends in {FST}")
         for path in self.requested.values():
@@ -55,15 +57,16 @@ class Recording:
     """The recording of one launch.
 
     Parameters:
-        number: Of the launch, from 1 on.
-        files: What is recorded, and where it goes.
-        params: The machine.
-        make_runner: Makes the machine that runs this launch, with the options ``vcd`` and ``watched``.
-        setting: Stands in the titles of pages behind launch and kernel.
+        number: Number of the launch, from 1 on.
+        files: The files to record.
+        params: Parameters of the machine.
+        make_runner: Makes the machine that runs this launch, with the options ``vcd`` and
+            ``watched``.
+        setting: Text in the titles of pages, behind launch and kernel.
 
     Attributes:
-        lines: What was written, one line each; empty before the launch has come.
-        failure: Why something could not be written.
+        lines: One line for each written file; empty before the launch.
+        failure: The reason why a file could not be written.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class Recording:
         return [] if self._files.timeline is None else self._profile.timeline.watched(sm)
 
     def runner(self) -> Runner:
-        """The machine that is watched. CommandError where its waveform can't be written."""
+        """Returns the observed machine; CommandError if its waveform cannot be written."""
         self._runner = self._make_runner(vcd=self._files.waveform, watched=self._watched)
         return self._runner
 
@@ -121,4 +124,4 @@ class Recording:
                 self.lines.append(f"{name:13} {path}{note}")
             except CommandError as error:
                 self.failure = str(error)
-        self._runner = None  # what was watched is not needed any more
+        self._runner = None  # The observed machine is not needed any more

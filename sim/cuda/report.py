@@ -1,4 +1,4 @@
-"""The outcomes of a program's launches: a table for people, a file for programs."""
+"""The outcomes of a program's launches: as a table, and as JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ __all__ = ["content", "table"]
 
 
 def _shape(sizes: tuple[int, int, int]) -> str:
-    """Three sizes without the last ones that are 1."""
+    """Returns three sizes, without trailing ones."""
     shown = list(sizes)
     while len(shown) > 1 and shown[-1] == 1:
         shown.pop()
@@ -19,7 +19,7 @@ def _shape(sizes: tuple[int, int, int]) -> str:
 
 
 def table(launches: Sequence[LaunchRecord]) -> list[str]:
-    """Launches as a table: one line each."""
+    """Returns the launches as a table of one line each."""
     rows = [
         (
             "launch",
@@ -61,7 +61,9 @@ def table(launches: Sequence[LaunchRecord]) -> list[str]:
 
 
 def _error(one: LaunchRecord) -> dict[str, Any] | None:
-    """Why a launch failed, None for one that did not. What is not known is None."""
+    """Returns the error of a launch, with None for unknown details; None for a launch that
+    succeeded.
+    """
     if not one.message:
         return None
     found, outcome = one.outcome.error, one.outcome
@@ -81,7 +83,7 @@ def _error(one: LaunchRecord) -> dict[str, Any] | None:
 
 
 def _launch(number: int, one: LaunchRecord) -> dict[str, Any]:
-    """One launch by the names that the page on CUDA programs explains."""
+    """Returns one launch under the names that the page on CUDA programs explains."""
     outcome = one.outcome
     return {
         "launch": number,
@@ -99,6 +101,6 @@ def _launch(number: int, one: LaunchRecord) -> dict[str, Any]:
 
 
 def content(launches: Sequence[LaunchRecord], setting: Mapping[str, Any]) -> bytes:
-    """All launches as JSON, a line for each, with what they have in common, the ``setting``, in front of them."""
+    """Returns all launches as JSON, one on a line, after what they have in common, the ``setting``."""
     lines = ",\n ".join(json.dumps(_launch(number, one)) for number, one in enumerate(launches, 1))
     return f'{json.dumps(dict(setting))[:-1]}, "launches": [\n {lines}]}}\n'.encode()

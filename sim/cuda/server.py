@@ -1,8 +1,8 @@
-"""The server: answers the calls of the CUDA libraries in the programs that are connected.
+"""The server: answers the calls of the CUDA libraries in connected programs.
 
-A thread for each connection; the device is used by one call at a time. The socket has a name in
-Linux's abstract name space, and device memory is a file without a name: nothing is left behind,
-even after a crash.
+Each connection has a thread; one call uses the device at a time. The socket has a name in Linux's
+abstract name space, and device memory is an anonymous file: nothing is left behind, even after a
+crash.
 """
 
 import os
@@ -29,7 +29,7 @@ __all__ = ["Server"]
 _INVALID_VALUE, _INVALID_CONTEXT, _NOT_FOUND, _UNKNOWN = 1, 201, 500, 999
 _BY_NUMBER = {call.number: name for name, call in CALLS.items()}
 _MOST_DATA = 1 << 30
-"""Bytes of data of a request, at most: more is garbage, and ends the connection."""
+"""The most bytes of data of a request: a larger number is invalid, and ends the connection."""
 _CREDENTIALS = struct.Struct("3i")
 _FUNCTIONS = {
     "memory_info": "cuMemGetInfo",
@@ -48,10 +48,11 @@ _FUNCTIONS = {
     "set_limit": "cuCtxSetLimit",
     "set_shared": "cuFuncSetAttribute",
 }
-"""Call -> the function of CUDA by which a program makes it, for messages. Others are not refused, or only tell whether
-an address is the device's."""
+"""The CUDA function for each call, for messages. Other calls are never refused, or only query
+whether an address is the device's.
+"""
 _LINK_INPUT = struct.Struct("<QII")
-"""In front of an image that is linked: its size, the most registers, the level of optimisation."""
+"""Header of an image to link: its size, the most registers, the level of optimisation."""
 
 Answer = tuple[Mapping[str, Any], bytes]
 
@@ -61,7 +62,7 @@ class _EndOfConnectionError(Exception):
 
 
 def _read(connection: socket.socket, count: int) -> bytes:
-    """So many bytes."""
+    """Reads exactly ``count`` bytes."""
     content = bytearray()
     while len(content) < count:
         part = connection.recv(min(count - len(content), 1 << 20))
@@ -76,11 +77,12 @@ class Server:
 
     Parameters:
         device: The device.
-        compiler: Of PTX; the project's own unless said otherwise.
+        compiler: Compiler of PTX; by default the project's own.
 
     Attributes:
-        name: Of the socket: what SOCKET_VARIABLE tells programs.
-        device, compiler: As above.
+        name: Name of the socket, which SOCKET_VARIABLE passes to programs.
+        device: As above.
+        compiler: As above.
     """
 
     def __init__(self, device: Device, compiler: Compiler | None = None) -> None:
@@ -109,7 +111,7 @@ class Server:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:  # it is closed
+            except OSError:  # It is closed.
                 return
             credentials = connection.getsockopt(
                 socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
@@ -122,7 +124,7 @@ class Server:
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        """All calls of one program; what it has not freed is freed when it ends."""
+        """Answers all calls of one program; resources that it has not freed are freed when it ends."""
         session = _Session(self, connection)
         try:
             while True:
@@ -137,23 +139,23 @@ class Server:
 
     @property
     def programs(self) -> int:
-        """How many connections there are."""
+        """Returns the number of connections."""
         return len(self._connections)
 
     def module(self, content: bytes, options: JitOptions) -> Module:
-        """The program of an image; those that were loaded before are kept."""
+        """Returns the program of an image; loaded programs are cached."""
         key = (content, options)
         if key not in self._modules:
             self._modules[key] = module_of(content, self.compiler, options)
         return self._modules[key]
 
     def link(self, inputs: Sequence[tuple[bytes, JitOptions]]) -> bytes:
-        """One image of several."""
+        """Links several images to one."""
         return link_images(inputs, self.compiler)
 
 
 class _Session:
-    """One connection. Each method that a call names answers it: with the fields and the data of the reply."""
+    """One connection. The method named after a call returns the fields and the data of its reply."""
 
     def __init__(self, server: Server, connection: socket.socket) -> None:
         self._server = server
@@ -163,7 +165,7 @@ class _Session:
         self._last_context = 0
 
     def release(self) -> None:
-        """Frees all that the program owns."""
+        """Frees all resources that the program owns."""
         for context in self._contexts.values():
             self._device.release(context)
 
@@ -194,7 +196,7 @@ class _Session:
                     print(f"warpstack: {message}", file=sys.stderr)
             except _EndOfConnectionError:
                 raise
-            except Exception as error:  # a fault of this server must not end the program
+            except Exception as error:  # A bug of this server must not end the program
                 result = _UNKNOWN
                 print(
                     f"warpstack: the CUDA server failed at {name}: {type(error).__name__}: {error}",
@@ -216,7 +218,7 @@ class _Session:
         self._connection.sendall(content)
 
     def _hello(self, version: int) -> None:
-        """Welcomes a program, and hands it the device's memory."""
+        """Answers a program's first call, with the file of the device's memory."""
         if version != VERSION:
             self._send(REPLY_HEADER.pack(result=_UNKNOWN, sticky=0, data_bytes=0))
             raise _EndOfConnectionError
@@ -305,7 +307,7 @@ class _Session:
         return {}, b""
 
     def _owner(self, module: int) -> Context:
-        """The context that has a module."""
+        """Returns the context that owns a module."""
         for context in self._contexts.values():
             if module in context.modules:
                 return context

@@ -1,5 +1,6 @@
-"""What CUDA programs need in their environment: the libraries in front of all others, and a folder that looks like an
-installed CUDA, with links to the packages that are there."""
+"""The environment of CUDA programs: this project's libraries first, and a folder with the structure
+of a CUDA installation that links to installed packages.
+"""
 
 import hashlib
 import os
@@ -38,12 +39,13 @@ _LINKS: Mapping[str, tuple[str, ...]] = {
     "lib64/libnvrtc-builtins.so.11.8": ("cuda_nvrtc/lib/libnvrtc-builtins.so.11.8",),
     "lib64/libnvrtc-builtins.so.12.9": ("cuda_nvrtc/lib/libnvrtc-builtins.so.12.9",),
 }
-"""Place in an installed CUDA -> where NVIDIA's packages have it, in their folder ``nvidia``."""
+"""Path in a CUDA installation, and the paths in the folder ``nvidia`` of NVIDIA's packages."""
 
 
 def _search_path(command: Sequence[str]) -> list[Path]:
-    """Where the packages of a command are searched: those of its Python, if it is one, and of this
-    one."""
+    """Returns the folders in which the packages of a command are searched: those of its Python, if
+    it is one, and of this one.
+    """
     places = [Path(place) for place in sys.path]
     found = shutil.which(command[0]) if command else None
     if (
@@ -66,7 +68,7 @@ def _search_path(command: Sequence[str]) -> list[Path]:
 
 
 def _targets(packages: Sequence[Path]) -> dict[str, Path]:
-    """Place in an installed CUDA -> the file or folder that it links to."""
+    """Returns the file or folder to which each path in a CUDA installation links."""
     found = {}
     for link, candidates in _LINKS.items():
         for package in packages:
@@ -80,7 +82,7 @@ def _targets(packages: Sequence[Path]) -> dict[str, Path]:
 
 
 def _cuda_home(targets: Mapping[str, Path], libraries: Path) -> Path:
-    """A folder that looks like an installed CUDA; made once for the same links."""
+    """Returns a folder with the structure of a CUDA installation; made once for the same links."""
     links = {
         **targets,
         "lib64/libcudart.so": libraries / "libcudart.so",
@@ -100,13 +102,13 @@ def _cuda_home(targets: Mapping[str, Path], libraries: Path) -> Path:
         try:
             made.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another process was first
+            if not folder.is_dir():  # Otherwise another process was first
                 raise
     return folder
 
 
 def environment(socket: str, command: Sequence[str]) -> dict[str, str]:
-    """The variables that a command needs to find the server and the libraries."""
+    """Returns the variables that a command needs to find the server and the libraries."""
     libraries = library_folder()
     before = os.environ.get("LD_LIBRARY_PATH")
     home = _cuda_home(_targets(_search_path(command)), libraries)
@@ -123,8 +125,10 @@ _NVCC_LINE = "pip install nvidia-cuda-nvcc-cu11==11.8.89"
 
 
 def find_ptxas(command: Sequence[str]) -> Path | None:
-    """NVIDIA's assembler: of the packages of a command or of this Python, of an installed CUDA, or in PATH. The first
-    of these that knows sm_50: CUDA 13 has dropped it.
+    """Returns the path of NVIDIA's assembler: in the packages of a command or of this Python, in a
+    CUDA installation, or in PATH.
+
+    The first one that supports sm_50 is returned: CUDA 13 has dropped it.
     """
     candidates = [_targets(_search_path(command)).get("bin/ptxas")]
     candidates += [
@@ -140,7 +144,7 @@ def find_ptxas(command: Sequence[str]) -> Path | None:
 
 
 def _knows_sm_50(ptxas: Path) -> bool:
-    """Whether the machines that an assembler's help lists are with this one."""
+    """Whether the architectures that an assembler's help lists include sm_50."""
     try:
         return (
             "sm_50"
@@ -152,7 +156,9 @@ def _knows_sm_50(ptxas: Path) -> bool:
 
 @dataclass(frozen=True)
 class SetupLine:
-    """One thing that programs may need: whether it is there, and the line that installs it."""
+    """A component that programs may need: whether it is installed, and the command that installs
+    it.
+    """
 
     what: str
     there: bool
@@ -160,7 +166,7 @@ class SetupLine:
 
 
 def check_setup() -> list[SetupLine]:
-    """What is installed, and what would be needed for which programs."""
+    """Returns which components are installed, and which programs need the missing ones."""
     targets = _targets(_search_path([]))
     return [
         SetupLine(

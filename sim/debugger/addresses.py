@@ -1,4 +1,4 @@
-"""Addresses of code, as users write and read them."""
+"""Code addresses in the form that users write and read."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,9 @@ __all__ = ["FunctionAddresses", "number"]
 
 
 def number(text: str, what: str) -> int:
-    """A number that is not negative, decimal or with 0x; DebuggerError when it is none."""
+    """Parses a number >= 0, decimal or with 0x; DebuggerError, which mentions ``what``, if it is
+    malformed.
+    """
     try:
         value = int(text, 0)
     except ValueError:
@@ -24,9 +26,9 @@ class FunctionAddresses:
     """The functions of a program.
 
     Parameters:
-        symbols: Their pcs, by name. A function that belongs to a kernel, ``$kernel$function``, is found by its last
-            name, too.
-        size: Bytes of the program.
+        symbols: Pcs of functions by name. A function that belongs to a kernel,
+            ``$kernel$function``, is also found by its last name.
+        size: Size of the program in bytes.
     """
 
     def __init__(self, symbols: Mapping[str, int], size: int) -> None:
@@ -42,7 +44,9 @@ class FunctionAddresses:
         return sorted(self._found)
 
     def address(self, text: str) -> int:
-        """The instruction at ``ADDRESS``, ``SYMBOL`` or ``SYMBOL+OFFSET``; DebuggerError when there is none."""
+        """Returns the address of ``ADDRESS``, ``SYMBOL`` or ``SYMBOL+OFFSET``; DebuggerError if no
+        instruction is there.
+        """
         name, plus, offset = text.partition("+")
         if name in self._found:
             pc = self._found[name] + (number(offset, "offset") if plus else 0)
@@ -60,13 +64,13 @@ class FunctionAddresses:
         return address
 
     def name(self, address: int) -> str:
-        """The function at an address and how far in it that is; empty outside of the program."""
+        """Returns the function at an address and the offset in it; empty outside of the program."""
         before = [(pc, name) for name, pc in self._symbols.items() if pc <= address]
         if not before or address >= self._size:
             return ""
         pc, name = max(before)
         offset = address - pc
-        # A function that begins with a group begins with that group's first instruction.
+        # A function at the start of a group begins with the group's first instruction.
         if offset == INSTRUCTION_BYTES and pc % GROUP_BYTES == 0:
             offset = 0
         short = name.rpartition("$")[-1]

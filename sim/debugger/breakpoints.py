@@ -8,11 +8,11 @@ from sim.launch.memory import Memory
 __all__ = ["REASON", "Breakpoints"]
 
 REASON = 1
-"""Of the traps of breakpoints (ours): the same that the ``brkpt`` of PTX has."""
+"""The trap reason of breakpoints (ours): that of ``brkpt`` in PTX."""
 
 
 def _trap() -> int:
-    """BPT.TRAP. It has no guard."""
+    """Returns the word of BPT.TRAP without a guard."""
     (form,) = BY_NAME["BPT"]
     word = form.default
     for field, value in (("mode", BreakpointMode.TRAP.value), ("reason", REASON)):
@@ -21,10 +21,11 @@ def _trap() -> int:
 
 
 class Breakpoints:
-    """Numbered breakpoints. They are in memory from :meth:`plant` to :meth:`lift`; the caches do not know.
+    """Numbered breakpoints. They are in memory between :meth:`plant` and :meth:`lift`; the caller
+    invalidates the caches.
 
     Parameters:
-        base: Where pc 0 is in memory.
+        base: Address of pc 0 in memory.
     """
 
     def __init__(self, base: int) -> None:
@@ -40,29 +41,33 @@ class Breakpoints:
 
     @property
     def addresses(self) -> dict[int, int]:
-        """Number -> address."""
+        """Addresses of the breakpoints by number."""
         return {number: address for address, number in self._numbers.items()}
 
     def number(self, address: int) -> int:
-        """Of the breakpoint at an address; KeyError when there is none."""
+        """Returns the number of the breakpoint at an address; KeyError if there is none."""
         return self._numbers[address]
 
     def add(self, address: int) -> int:
-        """A breakpoint that is planted next; its number. There may be one at the address already."""
+        """Adds a breakpoint, which the next :meth:`plant` inserts; returns its number. Several may
+        share an address.
+        """
         if address not in self._numbers:
             self._numbers[address] = self._next
             self._next += 1
         return self._numbers[address]
 
     def remove(self, number: int) -> int:
-        """Forgets a breakpoint, which is not planted; its address. KeyError when there is none of this number."""
+        """Removes a breakpoint that is not planted; returns its address. KeyError if there is none
+        of this number.
+        """
         address = self.addresses[number]
         del self._numbers[address]
         return address
 
     def word(self, memory: Memory, address: int) -> int:
-        """The program's own instruction at an address, whether or not a breakpoint hides it. MemoryFaultError where
-        there is nothing.
+        """Returns the program's own instruction at an address, also under a breakpoint;
+        MemoryFaultError if the address is unmapped.
         """
         if address in self._originals:
             return self._originals[address]
@@ -81,5 +86,5 @@ class Breakpoints:
         self._originals.clear()
 
     def forget_memory(self) -> None:
-        """The program is in new memory now, without breakpoints."""
+        """Discards the planted instructions: the program is in new memory, without breakpoints."""
         self._originals.clear()

@@ -1,4 +1,4 @@
-"""The debugger's command language: a name, or the beginning of one, and words behind it."""
+"""The debugger's command language: a name, or a prefix of one, and arguments."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ Action = Callable[[DebuggerSession, Sequence[str]], Awaitable[list[str]]]
 _SHOWN_INSTRUCTIONS = 10
 _SHOWN_WORDS = 16
 _MOST_SHOWN = 4096
-"""Words or instructions that a command shows at most."""
+"""The most words or instructions that a command shows."""
 _MOST_STEPS = 1_000_000
 
 
@@ -39,9 +39,9 @@ class Command:
     """A command of the language.
 
     Attributes:
-        arguments: How they are written.
-        most_arguments: How many there can be.
-        takes_address: The first one is a place in the code.
+        arguments: Syntax of the arguments.
+        most_arguments: The most arguments.
+        takes_address: Whether the first argument is an address of code.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Command:
 
     @property
     def usage(self) -> str:
-        """How it is written."""
+        """Returns the syntax of the command."""
         return f"{self.name} {self.arguments}".rstrip()
 
 
@@ -80,7 +80,7 @@ _SHORT: Mapping[str, str] = MappingProxyType(
 def _command(
     name: str, arguments: str, meaning: str, most: int = 1, *, takes_address: bool = False
 ) -> Callable[[Action], Action]:
-    """Makes a function a command."""
+    """Registers the decorated function as a command."""
 
     def known(action: Action) -> Action:
         _FOUND[name] = Command(name, arguments, meaning, action, most, takes_address)
@@ -90,7 +90,7 @@ def _command(
 
 
 def command_of(word: str) -> Command:
-    """The command for a word or its prefix; DebuggerError when there is none or more than one."""
+    """Returns the command for a name or prefix; DebuggerError if there is none or more than one."""
     if word in COMMANDS or word in _SHORT:
         return COMMANDS[_SHORT.get(word, word)]
     found = [name for name in COMMANDS if name.startswith(word)]
@@ -101,8 +101,9 @@ def command_of(word: str) -> Command:
 
 
 async def execute(session: DebuggerSession, line: str) -> list[str]:
-    """Executes a line and returns the text to print; DebuggerError when it can't be done. Nothing
-    in a line, or a comment behind ``#``, is nothing to do.
+    """Executes a line and returns the text to print; DebuggerError if the command fails.
+
+    An empty line, or a comment behind ``#``, does nothing.
     """
     word, *arguments = line.partition("#")[0].split() or [""]
     if not word:
@@ -119,7 +120,7 @@ async def execute(session: DebuggerSession, line: str) -> list[str]:
 def _count(
     arguments: Sequence[str], at: int, default: int, what: str, most: int = _MOST_SHOWN
 ) -> int:
-    """A number from 1 on, if it is there."""
+    """Returns the argument at an index, a number from 1 to ``most``, or the default."""
     if len(arguments) <= at:
         return default
     value = number(arguments[at], what)
@@ -242,12 +243,12 @@ async def _delete(session: DebuggerSession, arguments: Sequence[str]) -> list[st
 
 
 def _check_still(session: DebuggerSession) -> None:
-    """Code is changed only while no warp executes it."""
+    """Raises DebuggerError while warps run: code may be changed only while no warp executes it."""
     if session.machine.state is MachineState.RUNNING:
         session.stopped()
 
 
-# Looking.
+# Inspection.
 
 
 @_command("warps", "", "all warps: where they are, their active threads, and why they stopped", 0)

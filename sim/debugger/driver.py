@@ -1,7 +1,6 @@
-"""What drivers do with the debugger's registers, sequence by sequence, as NVIDIA's and the Linux kernel's open drivers
-do it.
+"""Register sequences of drivers and debuggers, as in NVIDIA's and the Linux kernel's open drivers.
 
-A sequence knows the registers alone. Slots are masks: bit n is warp slot n.
+A sequence uses registers only. Slots are masks: bit n is warp slot n.
 """
 
 from collections.abc import Awaitable, Callable
@@ -46,20 +45,20 @@ EXPECTED = sum(
 )
 """Bits of the global error status that are no reason to lock the machine down."""
 POLL = 256
-"""Cycles between two looks at the status, if nothing interrupts the wait."""
+"""Cycles between two reads of the status, if no interrupt ends the wait."""
 _REACTION = 4
-"""Cycles after which the status shows that warps are woken (ours)."""
+"""Cycles after which the status shows that warps have been woken (ours)."""
 _WORD_BITS = 32
 _WORD = (1 << _WORD_BITS) - 1
 
 
 async def attach(host: HardwareHost) -> None:
-    """A debugger attaches: it handles traps, and no other part of the chip stops for them."""
+    """Attaches a debugger: it handles traps, and no other part of the chip stops for them."""
     await host.modify("DBGR_CONTROL0", DEBUGGER_MODE=1, STOP_ON_ANY_WARP=0, STOP_ON_ANY_SM=0)
 
 
 async def detach(host: HardwareHost) -> None:
-    """It leaves; nothing is stopped or stepped any more."""
+    """Detaches the debugger; no warp is stopped or stepped any more."""
     await host.modify(
         "DBGR_CONTROL0", DEBUGGER_MODE=0, STOP_ON_ANY_WARP=1, SINGLE_STEP_MODE=0, STOP_TRIGGER=0
     )
@@ -76,7 +75,7 @@ async def locked_down(host: HardwareHost) -> bool:
 
 
 async def grid_over(host: HardwareHost) -> bool:
-    """Whether the grid is over, or was refused."""
+    """Whether the grid has ended, or was rejected."""
     return bool(await host.field("STATUS", "DONE"))
 
 
@@ -85,12 +84,12 @@ async def _both_words(host: HardwareHost, register: str) -> int:
 
 
 async def live_warps(host: HardwareHost) -> int:
-    """Slots with a warp that has not ended."""
+    """Returns the slots whose warp has not ended."""
     return await _both_words(host, "WARP_VALID_MASK")
 
 
 async def paused_warps(host: HardwareHost) -> int:
-    """Slots with a warp that is paused."""
+    """Returns the slots whose warp is paused."""
     return await _both_words(host, "BPT_PAUSE_MASK")
 
 
@@ -116,7 +115,7 @@ async def nothing_pending(host: HardwareHost) -> bool:
 
 
 async def all_paused(host: HardwareHost) -> bool:
-    """Whether there are warps, and all of them are paused. They can be so without a trap, too."""
+    """Whether there are warps, and all of them are paused. This is possible without a trap, too."""
     live = await live_warps(host)
     return bool(live) and live == await paused_warps(host)
 
@@ -124,8 +123,8 @@ async def all_paused(host: HardwareHost) -> bool:
 async def wait(
     host: HardwareHost, until: Callable[[HardwareHost], Awaitable[bool]], cycles: int = PATIENCE
 ) -> bool:
-    """Runs the machine until a status holds, which is polled, for at most so many cycles. Returns
-    whether it is.
+    """Runs the machine until a polled status holds, for at most ``cycles``; returns whether it
+    holds.
     """
     end = host.cycles + cycles
     while not await until(host):
@@ -138,8 +137,10 @@ async def wait(
 async def wait_for_lock_down(
     host: HardwareHost, cycles: int = PATIENCE, *, check_errors: bool = False
 ) -> bool:
-    """Waits until the machine is locked down, at most so many cycles. With ``check_errors`` a machine that has no error
-    pending need not lock down. Returns whether the wait had the end that it was for.
+    """Waits until the machine is locked down, for at most ``cycles``.
+
+    With ``check_errors`` the wait also succeeds if no error is pending. Returns whether it
+    succeeded.
     """
 
     async def reached(host: HardwareHost) -> bool:
@@ -149,13 +150,14 @@ async def wait_for_lock_down(
 
 
 async def suspend(host: HardwareHost, cycles: int = PATIENCE) -> bool:
-    """Stops all warps; returns whether the machine locked down in so many cycles."""
+    """Stops all warps; returns whether the machine locked down within ``cycles``."""
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)
     return await wait_for_lock_down(host, cycles)
 
 
 async def stop_all(host: HardwareHost, cycles: int = PATIENCE) -> bool:
-    """Stops all warps in the trap handler's pause; returns whether they are there in so many cycles.
+    """Stops all warps in the trap handler's pause; returns whether they are there within
+    ``cycles``.
 
     A stop while warps are leaving the handler holds them at their exit. These are released, and
     stopped again at once (ours: drivers leave that to the handler).
@@ -169,35 +171,39 @@ async def stop_all(host: HardwareHost, cycles: int = PATIENCE) -> bool:
 
 
 async def resume(host: HardwareHost) -> None:
-    """Resumes all warps. Two writes: what releases the machine must not be there when they are
-    woken."""
+    """Resumes all warps, in two writes: the stop trigger must be cleared before the warps are
+    woken.
+    """
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
     await host.modify("DBGR_CONTROL0", RUN_TRIGGER=1)
     await host.run(_REACTION)
 
 
 async def resume_paused(host: HardwareHost) -> None:
-    """Resumes warps that a BPT.PAUSE holds, then all."""
+    """Resumes warps that are paused by BPT.PAUSE, then all."""
     await wake(host, (1 << 2 * _WORD_BITS) - 1)
     await resume(host)
 
 
 async def wake(host: HardwareHost, slots: int) -> None:
-    """Wakes these paused warps, and no others."""
+    """Wakes only the paused warps in these slots."""
     await host.write("BPT_PAUSE_MASK", ~slots & _WORD)
     await host.write("BPT_PAUSE_MASK_1", ~slots >> _WORD_BITS & _WORD)
     await host.run(_REACTION)
 
 
 async def single_step(host: HardwareHost, slots: int) -> None:
-    """Has these paused warps execute one instruction each, while the others stay stopped. The
-    machine locks down again."""
+    """Has the paused warps in these slots execute one instruction each, while the others stay
+    stopped. The machine then locks down again.
+    """
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0, SINGLE_STEP_MODE=1)
     await wake(host, slots)
 
 
 async def clear_errors(host: HardwareHost) -> None:
-    """Clears the error status: the global bits that were read, then the warp's (the order of NVIDIA's driver)."""
+    """Clears the error status: the global bits that were read, then the warp's (the order of
+    NVIDIA's driver).
+    """
     await host.write("HWW_GLOBAL_ESR", await host.read("HWW_GLOBAL_ESR"))
     await host.write("HWW_WARP_ESR", 0)
 
@@ -210,5 +216,5 @@ async def clear_errors_nouveau(host: HardwareHost) -> None:
 
 
 async def invalidate_caches(host: HardwareHost) -> None:
-    """Empties the caches of instructions and constants: code in memory has changed."""
+    """Invalidates the instruction and constant caches, after code in memory has changed."""
     await host.modify("CACHE_CONTROL", INVALIDATE=1)

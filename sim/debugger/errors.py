@@ -1,4 +1,4 @@
-"""What can be wrong with a command."""
+"""Errors of debugger commands."""
 
 from sim.support.command import CommandError
 
@@ -6,4 +6,4 @@ __all__ = ["DebuggerError"]
 
 
 class DebuggerError(CommandError):
-    """A command that can't be carried out: one line with the reason."""
+    """A command that cannot be executed. The message is one line with the reason."""

@@ -26,12 +26,12 @@ _WAITS_FOR_OTHERS = "BAR"
 
 
 def address_of(warp: SavedWarp) -> int:
-    """Where the instruction is that a stopped warp is at."""
+    """Returns the address of the instruction at which a stopped warp is."""
     return instruction_address(warp.pc)
 
 
 class MachineState(Enum):
-    """Of the machine, as far as the debugger is concerned."""
+    """State of the machine, as the debugger distinguishes it."""
 
     HELD = "no warp has started yet"
     RUNNING = "the grid runs"
@@ -41,8 +41,8 @@ class MachineState(Enum):
 
 @dataclass(frozen=True)
 class StopReason:
-    """Why a warp stopped, in this order: an error, traps of the program, a breakpoint's number, a step; otherwise
-    because others did.
+    """Why a warp stopped, in order of priority: an error, traps of the program, the number of a
+    breakpoint, a step; otherwise because other warps stopped.
     """
 
     error: WarpError = WarpError.NONE
@@ -61,19 +61,21 @@ class StopReason:
 
     @property
     def stopped_by_itself(self) -> bool:
-        """Whether the warp itself is the reason, and it was not asked to stop."""
+        """Whether the warp itself caused the stop, without a request to stop."""
         return self.error is not WarpError.NONE or bool(self.reasons) or self.breakpoint is not None
 
 
 class DebuggedMachine:
-    """What a debugger does with a grid, through the registers and the trap handler's save area.
+    """The operations of a debugger on a grid, through the registers and the trap handler's save
+    area.
 
     Parameters:
-        area: The trap handler must be installed.
-        watch: Told now and then how many cycles have passed; says whether the user wants the machine to stop.
+        area: The save area of an installed trap handler.
+        watch: Called from time to time with the number of cycles that have passed; returns whether
+            the user requests a stop.
 
     Attributes:
-        ran: Warps that have run since they were looked at last.
+        ran: Warps that have run since they were last inspected.
     """
 
     def __init__(
@@ -89,19 +91,23 @@ class DebuggedMachine:
         self.ran: set[int] = set()
         self._watch = watch
         self._reported: dict[int, int] = {}
-        """Warps at a breakpoint that was reported to the user: they are to step over it."""
+        """Warps at a breakpoint that was reported to the user, with its address: they step over it
+        next.
+        """
         self._parked: set[int] = set()
-        """Warps at a breakpoint on a barrier, kept there while others run that they wait for."""
+        """Warps at a breakpoint on a barrier, held there while the other warps that they wait for
+        run.
+        """
 
     # State.
 
     @property
     def warps(self) -> dict[int, SavedWarp]:
-        """Warps that are stopped, by slot."""
+        """The stopped warps, by slot."""
         return self.area.warps(self.memory) if self.state is MachineState.STOPPED else {}
 
     def why(self, slot: int, warp: SavedWarp) -> StopReason:
-        """Why a warp stopped."""
+        """Returns why a warp stopped."""
         status = WarpStatus.from_bits(warp.word("STATUS"))
         at = address_of(warp)
         number = (
@@ -112,27 +118,27 @@ class DebuggedMachine:
         reasons = tuple(
             reason for reason in TRAP_REASONS if status.reasons >> reason - TRAP_REASONS.start & 1
         )
-        if warp.word("COMMAND") == WakeCommand.RELOAD:  # the breakpoint's own
+        if warp.word("COMMAND") == WakeCommand.RELOAD:  # The trap of the breakpoint itself
             reasons = tuple(reason for reason in reasons if reason != REASON)
         error = WarpError(status.error) if status.failed else WarpError.NONE
         return StopReason(error, reasons, number, bool(status.stepped))
 
     def reasons(self) -> dict[int, StopReason]:
-        """Why warps that have run stopped, of those that stopped by themselves."""
+        """Returns the stop reasons of warps that have run and stopped by themselves."""
         found = {
             slot: self.why(slot, warp) for slot, warp in self.warps.items() if slot in self.ran
         }
         return {slot: why for slot, why in found.items() if why.stopped_by_itself}
 
     async def rejection(self) -> LaunchRejection:
-        """Why the machine would not take the launch."""
+        """Returns why the machine rejected the launch."""
         return LaunchRejection(await self.host.field("STATUS", "REJECTION"))
 
     async def registers(self) -> dict[str, int]:
-        """The SM's registers by name."""
+        """Returns the SM's registers by name."""
         return {name: await self.host.read(name) for name in SM_REGISTERS}
 
-    # Breakpoints: the caches must not keep the code that was there.
+    # Breakpoints. The caches are invalidated, since they may hold the old code.
 
     async def plant(self) -> None:
         """Inserts breakpoints into the program."""
@@ -140,11 +146,11 @@ class DebuggedMachine:
         await driver.invalidate_caches(self.host)
 
     async def lift(self) -> None:
-        """Takes them out."""
+        """Removes breakpoints from the program."""
         self.breakpoints.lift(self.memory)
         await driver.invalidate_caches(self.host)
 
-    # Stop and go.
+    # Stopping and running.
 
     async def hold(self) -> None:
         """Attaches before the first warp starts."""
@@ -164,9 +170,10 @@ class DebuggedMachine:
             raise DebuggerError(f"the machine does not lock down in {driver.PATIENCE:,} cycles")
 
     async def go(self, cycles: int | None = None) -> bool:
-        """Runs warps until one of them stops by itself, the grid is over, the user interrupts, or
-        so many cycles have passed. Those at a breakpoint step over it first. Returns whether the
-        user interrupted.
+        """Runs warps until one stops by itself, the grid has ended, the user interrupts, or
+        ``cycles`` have passed.
+
+        Warps at a breakpoint step over it first. Returns whether the user interrupted.
         """
         end = _FOREVER if cycles is None else self.host.cycles + cycles
         while True:
@@ -185,8 +192,10 @@ class DebuggedMachine:
                 return interrupted
 
     async def step(self, slots: set[int]) -> set[int]:
-        """These warps execute an instruction each: those at a breakpoint that was reported to the
-        user the one under it. Returns those that could not: they wait at a barrier for others.
+        """Has these warps execute one instruction each.
+
+        A warp at a breakpoint that was reported to the user executes the instruction that it
+        replaces. Returns the warps that could not step: they wait at a barrier for others.
         """
         pcs = {slot: address_of(warp) for slot, warp in self.warps.items() if slot in slots}
         if at_breakpoints := self._at_breakpoints() & slots:
@@ -202,8 +211,10 @@ class DebuggedMachine:
         return waiting
 
     async def detach(self, cycles: int | None = None) -> bool:
-        """Removes all breakpoints and runs the machine without a debugger until its grid is over or
-        it locks down. Returns whether the user interrupted.
+        """Removes all breakpoints and runs the machine without a debugger until its grid has ended
+        or it locks down.
+
+        Returns whether the user interrupted.
         """
         await self.lift()
         self._reported.clear()
@@ -213,10 +224,10 @@ class DebuggedMachine:
         self.state = MachineState.RUNNING
         return await self._run(_FOREVER if cycles is None else self.host.cycles + cycles)
 
-    # How that is done.
+    # Implementation.
 
     def _at_breakpoints(self) -> set[int]:
-        """Warps that step over a breakpoint before they continue."""
+        """Returns the warps that must step over a breakpoint before they continue."""
         warps = self.warps
         return {
             slot
@@ -225,8 +236,9 @@ class DebuggedMachine:
         }
 
     async def _leave_breakpoints(self) -> bool:
-        """Steps over breakpoints that were reported to the user. Returns whether there is something
-        new to report."""
+        """Steps over breakpoints that were reported to the user; returns whether there is a new
+        stop to report.
+        """
         reported = {slot: self._reported[slot] for slot in self._at_breakpoints()}
         if not reported:
             return False
@@ -241,13 +253,16 @@ class DebuggedMachine:
         return bool(self.reasons())
 
     def _waits(self, address: int) -> bool:
-        """Whether a warp may be unable to step over the instruction there: at a barrier it waits for others."""
+        """Whether a warp may be unable to step over the instruction at an address: at a barrier it
+        waits for others.
+        """
         form = find(self.breakpoints.word(self.memory, address))
         return form is not None and form.name == _WAITS_FOR_OTHERS
 
     async def _release(self) -> None:
         """Resumes all warps; those at a barrier only if there are no others, so that they stay at
-        it."""
+        it.
+        """
         if self.state in (MachineState.RUNNING, MachineState.OVER):
             return
         warps = self.warps.keys()
@@ -255,7 +270,7 @@ class DebuggedMachine:
         self._parked = set(warps - free) if free else set()
         if (
             self._parked or self.host.remote
-        ):  # warps that start, and are paused, before they are woken stay so
+        ):  # Warps that start, and are paused, before they are woken stay so
             await self.host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
             await driver.wake(self.host, sum(1 << slot for slot in free or warps))
         else:
@@ -264,7 +279,7 @@ class DebuggedMachine:
         self.state = MachineState.RUNNING
 
     async def _run(self, end: int) -> bool:
-        """Until something happens; returns whether the user interrupted."""
+        """Runs until an event ends the run; returns whether the user interrupted."""
         interrupted = False
 
         async def reached(host: HardwareHost) -> bool:
@@ -285,13 +300,13 @@ class DebuggedMachine:
         )
 
     async def _look(self) -> bool:
-        """Whether the grid is over."""
+        """Whether the grid has ended."""
         if await driver.grid_over(self.host):
             self.state = MachineState.OVER
         return self.state is MachineState.OVER
 
     async def _settle(self) -> None:
-        """The machine has stopped: keeps it stopped."""
+        """Keeps the machine stopped after it has stopped."""
         if await self._look():
             return
         if not await driver.locked_down(self.host):
@@ -299,13 +314,15 @@ class DebuggedMachine:
         await self._arrive()
 
     async def _step_over(self, slots: set[int]) -> None:
-        """As :meth:`_step`, with the program's own instructions in place."""
+        """Like :meth:`_step`, with breakpoints removed from the program."""
         await self.lift()
         await self._step(slots, lifted=True)
         await self.plant()
 
     async def _step(self, slots: set[int], *, lifted: bool = False) -> None:
-        """An instruction of each of these warps. A CTA that starts meanwhile is stopped, too."""
+        """Has each of these warps execute one instruction. A CTA that starts meanwhile is stopped,
+        too.
+        """
         started = await self.host.read("ctas")
 
         async def reached(host: HardwareHost) -> bool:
@@ -325,7 +342,9 @@ class DebuggedMachine:
         await self._arrive(stepped=slots, lifted=lifted)
 
     async def _arrive(self, stepped: Collection[int] = (), *, lifted: bool = False) -> None:
-        """The machine is locked down: warps that hit a breakpoint get back the instruction that it hides."""
+        """After lock-down: sets warps that hit a breakpoint back to the instruction that it
+        replaces.
+        """
         self.state = MachineState.STOPPED
         if await self._look():
             return
@@ -344,7 +363,7 @@ class DebuggedMachine:
         await self._acknowledge()
 
     def _hit(self, warp: SavedWarp) -> bool:
-        """Whether a trap of a breakpoint's reason was executed since the warp ran last."""
+        """Whether a trap with the reason of breakpoints was executed since the warp last ran."""
         status = WarpStatus.from_bits(warp.word("STATUS"))
         return (
             bool(status.reasons >> REASON - TRAP_REASONS.start & 1)
@@ -352,7 +371,9 @@ class DebuggedMachine:
         )
 
     async def _acknowledge(self) -> None:
-        """Clears what the debugger itself has brought about from the error status, and nothing else."""
+        """Clears the events that the debugger itself has caused from the error status, and no
+        others.
+        """
         bits = 1 << GlobalError.BPT_PAUSE.value | 1 << GlobalError.SINGLE_STEP_COMPLETE.value
         if not any(self.why(slot, warp).reasons for slot, warp in self.warps.items()):
             bits |= 1 << trap_bit(REASON)

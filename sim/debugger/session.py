@@ -1,5 +1,6 @@
 """A user's session: a program, its breakpoints, the selected warp, and the machine while the grid
-runs."""
+runs.
+"""
 
 from collections.abc import Collection
 
@@ -22,17 +23,18 @@ __all__ = ["DebuggerSession"]
 
 
 class DebuggerSession:
-    """What commands work on. Most of it is there only while there is a machine.
+    """The state on which commands operate. Most of it exists only while there is a machine.
 
     Parameters:
-        area: Of the launch, with its trap handler.
-        watch: Who lets the user wait.
+        area: The save area of the launch, with its trap handler.
+        watch: The user interface while the machine runs.
 
     Attributes:
-        warp_number, thread: What is looked at: a warp slot, a thread of it.
-        starts: The user wants another grid, which starts at once, and
-        cycles: runs for at most so many cycles.
-        leaves: The user wants no other grid.
+        warp_number: The selected warp slot.
+        thread: The selected thread of the warp.
+        starts: Whether the user has requested another grid, which starts at once.
+        cycles: Limit of the cycles for which it runs, None without one.
+        leaves: Whether the user requests no other grid.
     """
 
     def __init__(self, area: SaveArea, functions: FunctionAddresses, watch: Watch) -> None:
@@ -46,7 +48,7 @@ class DebuggerSession:
         self._shown = 0
 
     async def begin(self, host: HardwareHost) -> None:
-        """A grid has been launched: attaches before it starts."""
+        """Attaches to a launched grid before it starts."""
         self.breakpoints.forget_memory()
         self._shown = 0
         self._machine = DebuggedMachine(host, self.area, self.breakpoints, self._watch.look)
@@ -68,13 +70,13 @@ class DebuggerSession:
 
     @property
     def code(self) -> Disassembly:
-        """The program, to be shown."""
+        """The program's disassembly."""
         return Disassembly(self.breakpoints, self.functions, self.machine.memory)
 
-    # What is looked at.
+    # Selection.
 
     def stopped(self) -> DebuggedMachine:
-        """The machine with its warps stopped; DebuggerError when they are not."""
+        """Returns the machine with its warps stopped; DebuggerError if they are not."""
         machine = self.machine
         hints = {
             MachineState.HELD: "run starts it",
@@ -86,11 +88,11 @@ class DebuggerSession:
         return machine
 
     def warps(self) -> dict[int, SavedWarp]:
-        """All stopped warps by slot; DebuggerError when there are none."""
+        """Returns all stopped warps by slot; DebuggerError if there are none."""
         return self.stopped().warps
 
     def warp(self) -> SavedWarp:
-        """The warp that is looked at; DebuggerError when it is not stopped."""
+        """Returns the selected warp; DebuggerError if it is not stopped."""
         warps = self.warps()
         if self.warp_number not in warps:
             raise DebuggerError(
@@ -99,13 +101,13 @@ class DebuggerSession:
         return warps[self.warp_number]
 
     def look_at(self, number: int) -> None:
-        """Looks at another warp, at its first active thread."""
+        """Selects another warp, and its first active thread."""
         self.warp_number = number
         active = threads_of(self.warp().masks.active)
         self.thread = active[0] if active else 0
 
     def _refocus(self) -> None:
-        """Looks at a warp that is the reason of a stop, else at the same as before, else at the first."""
+        """Selects a warp that caused the stop, else the warp selected before, else the first."""
         warps = self.machine.warps
         if not warps:
             return
@@ -124,7 +126,7 @@ class DebuggerSession:
         stepped: Collection[int] = (),
         waiting: Collection[int] = (),
     ) -> list[str]:
-        """Why the machine stopped, after it was resumed."""
+        """Returns text that says why the machine stopped after it was resumed."""
         machine = self.machine
         self._watch.stopped()
         lines = self._printed()
@@ -158,21 +160,23 @@ class DebuggerSession:
         ]
 
     def _printed(self) -> list[str]:
-        """What the kernel has printed, and which assertions have failed, since the last call."""
+        """Returns what the kernel has printed, and which assertions have failed, since the last
+        call.
+        """
         output = output_of(self.machine.memory, self.area.launch.output)
         new = output.text[self._shown :]
         self._shown = len(output.text)
         return [*new.splitlines(), *output.lines()]
 
     def _reasons(self) -> dict[str, list[int]]:
-        """The warps that stopped by themselves, by reason."""
+        """Returns the warps that stopped by themselves, by reason."""
         found: dict[str, list[int]] = {}
         for slot, why in self.machine.reasons().items():
             found.setdefault(str(why), []).append(slot)
         return found
 
     async def _end(self) -> list[str]:
-        """How the grid has ended."""
+        """Returns text on how the grid has ended."""
         machine = self.machine
         if (rejection := await machine.rejection()) is not LaunchRejection.NONE:
             return [f"the machine does not take the launch: {rejection.name}"]

@@ -1,4 +1,4 @@
-"""Where commands come from: a person at a terminal, or a file."""
+"""Sources of commands: a terminal, or a file."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,18 +17,20 @@ PROMPT = "(warpstack) "
 
 
 class BatchError(CommandError):
-    """A file of commands that can't be carried out: one line with the place and the reason."""
+    """A command in a file that cannot be executed. The message is one line with the place and the
+    reason.
+    """
 
 
 class Batch:
-    """Commands from a file. What is wrong ends the visit: BatchError."""
+    """Commands from a file. An error ends the session: BatchError."""
 
     def __init__(self, name: str, lines: list[str]) -> None:
         self._name, self._lines = name, lines
         self._next: Iterator[tuple[int, str]] = iter(list(enumerate(lines, 1)))
 
     async def serve(self, session: DebuggerSession) -> None:
-        """Carries out commands until the session starts a grid, or all are done."""
+        """Executes commands until the session starts a grid, or all are done."""
         for number, line in self._next:
             if not line.partition("#")[0].strip():
                 continue
@@ -43,7 +45,9 @@ class Batch:
 
 
 def read_batch(path: str) -> Batch:
-    """The commands in a file, ``-`` for standard input; BatchError when it can't be read, or one of them is none."""
+    """Reads the commands in a file, ``-`` for standard input; BatchError if it cannot be read, or
+    has an unknown command.
+    """
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -61,7 +65,7 @@ def read_batch(path: str) -> Batch:
 
 
 def words_after(session: DebuggerSession, words: Sequence[str]) -> Sequence[str]:
-    """Completions for the words typed so far."""
+    """Returns completions for the words typed so far."""
     if not words:
         return list(COMMANDS)
     try:
@@ -78,10 +82,10 @@ def words_after(session: DebuggerSession, words: Sequence[str]) -> Sequence[str]
 
 
 class Terminal:
-    """Commands from a person, with editing, history and completion. An empty line repeats a step."""
+    """Commands from a terminal, with editing, history and completion. An empty line repeats a step."""
 
     def __init__(self, session: DebuggerSession) -> None:
-        # Imported here: batches need no terminal.
+        # Imported here, because batches need no terminal.
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import Completer, Completion
         from prompt_toolkit.document import Document
@@ -106,7 +110,7 @@ class Terminal:
         self._last = ""
 
     async def serve(self, session: DebuggerSession) -> None:
-        """Carries out commands until the session starts a grid or the user leaves."""
+        """Executes commands until the session starts a grid or the user leaves."""
         while not (session.starts or session.leaves):
             try:
                 with at_once():

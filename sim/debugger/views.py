@@ -1,4 +1,6 @@
-"""What the debugger shows: text made of what the trap handler saved and of the registers."""
+"""The text that the debugger shows, made from the state that the trap handler saved and from the
+registers.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -27,7 +29,7 @@ __all__ = [
 ]
 
 _AROUND = 4
-"""Instructions shown before the one that a warp is at."""
+"""Number of instructions shown before the current one of a warp."""
 _WORD_BYTES = 4
 _IN_ROW = 4
 _THREADS_IN_ROW = 8
@@ -36,12 +38,12 @@ _FLAGS = ("zero", "sign", "carry", "overflow")
 
 
 def threads_of(mask: int) -> list[int]:
-    """The threads in a mask."""
+    """Returns the threads in a mask."""
     return [thread for thread in range(WARP_THREADS) if mask >> thread & 1]
 
 
 class Disassembly:
-    """The program without breakpoints, disassembled."""
+    """The disassembly of the program, without breakpoints."""
 
     def __init__(
         self, breakpoints: Breakpoints, functions: FunctionAddresses, memory: Memory
@@ -49,19 +51,21 @@ class Disassembly:
         self._breakpoints, self._functions, self._memory = breakpoints, functions, memory
 
     def place(self, address: int) -> str:
-        """An address and its function."""
+        """Returns an address with its function."""
         name = self._functions.name(address)
         return f"{address:#06x}" + (f" {name}" if name else "")
 
     def instruction(self, address: int) -> str:
-        """The text of an instruction."""
+        """Returns the text of an instruction."""
         try:
             return spell(self._breakpoints.word(self._memory, address), address)
         except MemoryFaultError:
             return "nothing is there"
 
     def line(self, address: int, mark: str = "") -> str:
-        """A line with an instruction. ``->`` is where a warp is, ``*`` a breakpoint."""
+        """Returns a line with an instruction. ``->`` marks the current one of a warp, ``*`` a
+        breakpoint.
+        """
         try:
             word = f"{self._breakpoints.word(self._memory, address):016x}"
         except MemoryFaultError:
@@ -70,7 +74,9 @@ class Disassembly:
         return f"{mark:>4} {point}{address:#06x}  {word}  {self.instruction(address)}"
 
     def lines(self, pc: int, count: int, current: int | None) -> list[str]:
-        """So many instructions from one on, with names of functions before their first ones."""
+        """Returns ``count`` instructions from one on, with the names of functions before their
+        first ones.
+        """
         lines, address, function = [], pc, None
         while count:
             if address % GROUP_BYTES:
@@ -84,7 +90,7 @@ class Disassembly:
         return lines
 
     def around(self, pc: int, count: int) -> list[str]:
-        """So many instructions around the one that a warp is at."""
+        """Returns ``count`` instructions around the current one of a warp."""
         first, steps = pc, 0
         while first > INSTRUCTION_BYTES and steps < _AROUND:
             first -= INSTRUCTION_BYTES
@@ -93,18 +99,18 @@ class Disassembly:
 
 
 def _masks(warp: SavedWarp) -> dict[str, int]:
-    """The masks that are not empty; ``waiting`` are the threads that a token holds."""
+    """Returns the masks that are not empty; ``waiting`` are the threads that a token holds."""
     waiting = warp.live & ~warp.masks.active & ~warp.masks.disabled
     return {name: mask for name, mask in {**asdict(warp.masks), "waiting": waiting}.items() if mask}
 
 
 def mask_lines(warp: SavedWarp) -> list[str]:
-    """The masks of a warp: active, disabled, and the threads that wait for a token."""
+    """Returns the masks of a warp as text: active, disabled, and the threads that wait for a token."""
     return [f"{name:<11} {mask:08x}" for name, mask in _masks(warp).items()]
 
 
 def stack_lines(warp: SavedWarp, code: Disassembly) -> list[str]:
-    """The tokens of a warp, top first."""
+    """Returns the tokens of a warp as text, top first."""
     tokens = warp.stack
     calls = sum(token.counted for token in tokens)
     lines = [f"{len(tokens)} tokens, {calls} counted calls open" + ", top first" * bool(tokens)]
@@ -120,12 +126,12 @@ def stack_lines(warp: SavedWarp, code: Disassembly) -> list[str]:
 
 
 def thread_lines(warp: SavedWarp) -> list[str]:
-    """What each thread of a warp does."""
+    """Returns the state of each thread of a warp as text."""
     return [f"{name:<11} {_ranges(mask)}" for name, mask in _masks(warp).items()]
 
 
 def _ranges(mask: int) -> str:
-    """The threads in a mask, those in a row as one."""
+    """Returns the threads in a mask as text, with consecutive ones as ranges."""
     texts, threads = [], threads_of(mask)
     for at, thread in enumerate(threads):
         if at and threads[at - 1] == thread - 1:
@@ -136,7 +142,7 @@ def _ranges(mask: int) -> str:
 
 
 def register_lines(warp: SavedWarp, thread: int, numbers: Sequence[int], every: bool) -> list[str]:
-    """Registers of a thread; with ``every``, of each thread that the handler saved."""
+    """Returns registers of a thread as text; with ``every``, of each thread that the handler saved."""
     if not every:
         cells = [f"{f'R{number}':<4} {warp.register(thread, number):08x}" for number in numbers]
         return ["   ".join(cells[at : at + _IN_ROW]) for at in range(0, len(cells), _IN_ROW)]
@@ -152,7 +158,7 @@ def register_lines(warp: SavedWarp, thread: int, numbers: Sequence[int], every: 
 
 
 def predicate_lines(warp: SavedWarp, thread: int) -> list[str]:
-    """Predicates and CC of all threads as masks, and of one thread."""
+    """Returns predicates and CC as text: masks of all threads, and the values of one thread."""
     live = threads_of(warp.live)
 
     def row(name: str, holds: Mapping[int, bool]) -> str:
@@ -171,7 +177,7 @@ def predicate_lines(warp: SavedWarp, thread: int) -> list[str]:
 
 
 def memory_lines(memory: Memory, address: int, count: int) -> list[str]:
-    """Words of memory; MemoryFaultError where there is nothing."""
+    """Returns words of memory as text; MemoryFaultError if an address is unmapped."""
     words = [
         memory.read_number(address + _WORD_BYTES * number, _WORD_BYTES) for number in range(count)
     ]
@@ -185,7 +191,7 @@ def memory_lines(memory: Memory, address: int, count: int) -> list[str]:
 def error_lines(
     registers: Mapping[str, int], code: Disassembly, *, ended: bool = False
 ) -> list[str]:
-    """The error status, decoded, of a grid that has ``ended`` or not."""
+    """Returns the error status as text, for a grid that has ``ended`` or not."""
     status = decode(registers, ended=ended)
     lines = status.log_lines()
     if status.exception is not None:

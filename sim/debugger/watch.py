@@ -10,11 +10,13 @@ from tqdm import tqdm
 __all__ = ["Watch"]
 
 _BAR_AFTER = 1.0
-"""Seconds that the machine runs before there is a progress bar."""
+"""Seconds after which a running machine gets a progress bar."""
 
 
 class Watch:
-    """Ctrl-C stops the machine while it runs; a second one before it has stopped ends the program."""
+    """Handles Ctrl-C while the machine runs: it stops the machine; a second one before that ends
+    the program.
+    """
 
     def __init__(self) -> None:
         self._asked = False
@@ -22,7 +24,7 @@ class Watch:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Ctrl-C comes here."""
+        """A context in which this object handles Ctrl-C."""
         before = signal.signal(signal.SIGINT, self._interrupt)
         try:
             yield
@@ -35,8 +37,9 @@ class Watch:
         self._asked = True
 
     def look(self, cycles: int) -> bool:
-        """Called when so many cycles have passed; returns whether the user wants the machine to
-        stop."""
+        """Updates the progress after ``cycles`` have passed; returns whether the user requests a
+        stop.
+        """
         if self._bar is None:
             self._bar = tqdm(
                 unit=" cycles",
@@ -51,7 +54,7 @@ class Watch:
         return was_requested
 
     def stopped(self) -> None:
-        """The machine does not run any more."""
+        """Records that the machine does not run any more, and removes the progress bar."""
         if self._bar is not None:
             self._bar.close()
         self._bar, self._asked = None, False

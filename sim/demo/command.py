@@ -28,11 +28,11 @@ __all__ = ["main"]
 
 _SIZE = Size(64, 48)
 _SCREEN_SIZE = Size(160, 120)
-"""Of a picture for a board's screen."""
+"""Size of a picture for a board's screen."""
 _SCREEN = {Size(VGA.width >> scale, VGA.height >> scale): scale for scale in range(4)}
-"""Pictures that a screen can show, and the framebuffer's scale for them."""
+"""Sizes of pictures that a screen can show, and the framebuffer's scale for each."""
 _MOST = 4096
-"""Pixels of a picture's width and height at most."""
+"""The most pixels of a picture's width and height."""
 
 
 def _size(text: str) -> Size:

@@ -14,19 +14,19 @@ _LIMIT = 1_000_000_000
 
 
 class DemoError(Exception):
-    """A launch that did not end well: its report."""
+    """A launch that failed; the message is its report."""
 
 
 class Painter:
     """Runs launches that draw.
 
     Parameters:
-        runner: What runs them.
-        progress: Called with how many cycles, or instructions of the model, have passed since its last call.
+        runner: Runs the launches.
+        progress: Called with the cycles, or instructions of the model, since its last call.
         painted: Called with the address of each picture in the memory of the machine.
 
     Attributes:
-        cycles: Of all launches so far.
+        cycles: Cycles of all launches so far.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Painter:
         self._runner, self._progress, self._painted = runner, progress, painted
 
     def __call__(self, place: Place) -> bytes:
-        """Places a launch and runs it; returns its picture. DemoError."""
+        """Places a launch and runs it; returns its picture. DemoError if the launch fails."""
 
         def placed(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, Launch]:
             launch = place(local=local, crs=crs, memory=memory)

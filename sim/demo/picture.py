@@ -16,17 +16,17 @@ __all__ = ["ImageError", "Style", "as_text", "colours", "png", "style_of"]
 
 _SHADES = np.array(list(" .:-=+*#%@"))
 _WIDE = 640
-"""Pixels of a file's width at least, where the picture's pixels are made larger."""
+"""Least width of a file's picture in pixels; smaller pictures are magnified."""
 _CUBE = 16
-"""First of the 216 colours that terminals have with 6 levels of red, green and blue."""
+"""The first of the 216 terminal colours, with 6 levels of red, green and blue each."""
 
 
 class ImageError(CommandError):
-    """A picture that can't be written: one line with the reason."""
+    """A picture that cannot be written. The message is one line with the reason."""
 
 
 class Style:
-    """How a terminal shows pictures: two pixels above each other in a character."""
+    """The terminal's style of pictures. A character shows two pixels, one above the other."""
 
     PLAIN = "plain"
     CUBE = "256 colours"
@@ -34,7 +34,9 @@ class Style:
 
 
 def style_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> str:
-    """The style for an output: plain if it is no terminal, or NO_COLOR has any text (no-color.org)."""
+    """Returns the style for an output: plain if it is no terminal, or if NO_COLOR is not empty
+    (no-color.org).
+    """
     colour = (
         stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
     )
@@ -44,13 +46,13 @@ def style_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> str
 
 
 def colours(picture: Picture) -> NDArray[np.uint8]:
-    """Height x width x 3 bytes of red, green and blue."""
+    """Converts a picture to height x width x 3 bytes of red, green and blue."""
     parts = ((picture >> 5 & 7) / 7, (picture >> 2 & 7) / 7, (picture & 3) / 3)
     return np.rint(np.stack(parts, axis=-1) * 255).astype(np.uint8)
 
 
 def as_text(picture: Picture, style: str) -> str:
-    """Lines of text, each for two rows of pixels."""
+    """Returns the picture as lines of text, each for two rows of pixels."""
     rows = colours(np.pad(picture, ((0, picture.shape[0] % 2), (0, 0))))
     upper, lower = rows[::2], rows[1::2]
     if style == Style.PLAIN:
@@ -70,7 +72,7 @@ def as_text(picture: Picture, style: str) -> str:
 
 
 def _code(layer: int, colour: tuple[int, int, int], style: str) -> str:
-    """What sets the colour of a character, or of what is behind it."""
+    """Returns the escape code for the colour of a character, or of its background."""
     if style == Style.TRUE:
         return f"{layer};2;" + ";".join(map(str, colour))
     red, green, blue = (round(part * 5 / 255) for part in colour)
@@ -78,13 +80,13 @@ def _code(layer: int, colour: tuple[int, int, int], style: str) -> str:
 
 
 def check_png() -> None:
-    """ImageError where PNGs can't be written."""
+    """Raises ImageError if PNGs cannot be written."""
     if (missing := missing_of("picture")) is not None:
         raise ImageError(missing)
 
 
 def png(rgb: NDArray[np.uint8]) -> bytes:
-    """A PNG of height x width x 3 bytes; small pictures are made larger by whole numbers."""
+    """Encodes height x width x 3 bytes as PNG; small pictures are magnified by an integer."""
     check_png()
     from PIL import Image
 

@@ -17,28 +17,28 @@ __all__ = ["FRACTION_BITS", "PICTURE", "SCENES", "Picture", "Place", "Run", "Sce
 PICTURE = "PICTURE"
 """Name of the buffer with the picture."""
 FRACTION_BITS = 12
-"""Of the numbers of the Mandelbrot set."""
+"""Fraction bits of the numbers of the Mandelbrot set."""
 _PROGRAMS = Path(__file__).parent / "programs"
 _BLOCK = (32, 2, 1)
 _ALIVE = 0x1C
 _DENSITY = 0.3
-"""Of living cells at the beginning."""
+"""Initial fraction of living cells."""
 _CENTRE, _HEIGHT = -0.65, 2.5
-"""Real part of the middle of the picture, the imaginary part of which is 0; its height."""
+"""Real part of the centre of the picture, whose imaginary part is 0; and the picture's height."""
 _COLOURS = ((0, 0, 0.25), (0, 0.5, 1), (1, 1, 1), (1, 0.75, 0), (0.6, 0, 0))
-"""Red, green and blue from the first step outside to the last."""
+"""Red, green and blue, from the first step of escape to the last."""
 
 Picture = NDArray[np.uint8]
-"""Height x width pixels of a byte: 3 bits of red, 3 of green, 2 of blue."""
+"""Height x width pixels of one byte: 3 bits of red, 3 of green, 2 of blue."""
 Place = Callable[..., Launch]
 """Places a launch; takes ``local``, ``crs`` and ``memory`` as :func:`~sim.launch.prepare` does."""
 Run = Callable[[Place], bytes]
-"""Runs a launch; returns what it has left in the buffer PICTURE."""
+"""Runs a launch; returns the content of the buffer PICTURE."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of a picture, in pixels."""
+    """Size of a picture in pixels."""
 
     width: int
     height: int
@@ -52,9 +52,10 @@ class Scene:
     """A program that draws.
 
     Attributes:
-        about: What it draws; what ``--steps`` counts.
-        steps: How many, unless that is said.
-        pictures: Its pictures, by what runs its launches, size, steps, and what random numbers start from.
+        about: What it draws, and what ``--steps`` counts.
+        steps: Default number of steps.
+        pictures: Yields its pictures, from the runner of its launches, size, steps, and random
+            seed.
     """
 
     about: str
@@ -68,7 +69,7 @@ def _program(name: str) -> Module:
 
 
 def _drawn(run: Run, name: str, size: Size, buffer: Buffer, *numbers: int) -> Picture:
-    """The picture of one launch, with a thread a pixel."""
+    """Returns the picture of one launch, with a thread for each pixel."""
     arguments: list[Argument] = [Buffer(PICTURE, bytes(size.width * size.height)), buffer]
     arguments += [Scalar(number, 4) for number in (size.width, size.height, *numbers)]
     grid = (-(-size.width // _BLOCK[0]), -(-size.height // _BLOCK[1]), 1)
@@ -77,7 +78,9 @@ def _drawn(run: Run, name: str, size: Size, buffer: Buffer, *numbers: int) -> Pi
 
 
 def view(size: Size) -> tuple[int, int, int]:
-    """Left edge, top edge and distance of pixels of a picture of the Mandelbrot set, in its numbers."""
+    """Returns left edge, top edge and pixel distance of a picture of the Mandelbrot set, as
+    fixed-point numbers.
+    """
     step = max(1, round(_HEIGHT * (1 << FRACTION_BITS) / size.height))
     return (
         round(_CENTRE * (1 << FRACTION_BITS)) - step * size.width // 2,
@@ -87,7 +90,9 @@ def view(size: Size) -> tuple[int, int, int]:
 
 
 def palette(steps: int) -> Picture:
-    """The colour of a point that leaves after 0 to ``steps`` - 1 steps, and of one that does not."""
+    """Returns the colours of points that escape after 0 to ``steps`` - 1 steps, and of points that
+    do not.
+    """
     place = np.linspace(0, len(_COLOURS) - 1, steps)
     red, green, blue = (
         np.interp(place, range(len(_COLOURS)), part) for part in zip(*_COLOURS, strict=True)
@@ -116,4 +121,4 @@ SCENES = {
     ),
     "life": Scene("Conway's game of life on a torus (N: generations)", 16, _life),
 }
-"""By name."""
+"""Scenes by name."""

@@ -1,4 +1,5 @@
-"""Simulation engines: two ways to run the same testbenches, with equal results in every cycle.
+"""Simulation engines: two implementations that run the same testbenches, with equal results in
+every cycle.
 
 ========  ===========================================================  ==============================================
 engine    how                                                          needs
@@ -8,24 +9,29 @@ compiled  the design as C++, made from Amaranth's netlist, under        a C++ co
           Amaranth's scheduler of testbenches; compiled once            extra ``fast``
 ========  ===========================================================  ==============================================
 
-Testbenches are Amaranth's: ``async def testbench(ctx)``. :func:`choose` finds the engine that a
+Testbenches are Amaranth's: ``async def testbench(ctx)``. :func:`choose` returns the engine that a
 user selected, :func:`run_cycles` lets the clock run without waking the testbench, :func:`observe`
 samples signals once a cycle.
 
 How a simulation on the compiled engine begins: :mod:`~sim.engine.identity` identifies a design by
-its object and the source files, and if the :mod:`~sim.engine.cache` has a record of it,
-:mod:`~sim.engine.restore` makes the simulator from the :mod:`~sim.engine.layout` in it. Else the
-design is elaborated, and :mod:`~sim.engine.translate` translates it to C++:
-:mod:`~sim.engine.netlist` has Amaranth flatten it into cells, :mod:`~sim.engine.lower` turns these
-into a :mod:`~sim.engine.graph` of 64-bit words, whose :mod:`~sim.engine.nodes` are operations,
-:mod:`~sim.engine.packing` makes one of operations on neighbouring bits, :mod:`~sim.engine.switches` finds what is
-chosen by number, :mod:`~sim.engine.schedule` puts the words into clusters that are computed only when bits
-that they read have changed (:mod:`~sim.engine.wakes`), :mod:`~sim.engine.emit` writes them down
-with the :mod:`~sim.engine.edges` of clocks and their :mod:`~sim.engine.registers`,
-:mod:`~sim.engine.build` has them compiled.
+its object and the source files. If the :mod:`~sim.engine.cache` has a record of it,
+:mod:`~sim.engine.restore` makes the simulator from the :mod:`~sim.engine.layout` in that. Otherwise
+the design is elaborated, and :mod:`~sim.engine.translate` translates it to C++ in these steps:
 
-What differs: on the compiled engine a wait for a change of a signal (``ctx.changed``, ``ctx.edge``) sees settled values
-only, never glitches, and clocks that the design makes itself are refused.
+- :mod:`~sim.engine.netlist` has Amaranth flatten it into cells.
+- :mod:`~sim.engine.lower` turns these into a :mod:`~sim.engine.graph` of 64-bit words, whose
+  :mod:`~sim.engine.nodes` are operations.
+- :mod:`~sim.engine.packing` merges operations on neighbouring bits.
+- :mod:`~sim.engine.switches` turns switches into selections by index.
+- :mod:`~sim.engine.schedule` groups the words into clusters that are computed only when bits that
+  they read have changed (:mod:`~sim.engine.wakes`).
+- :mod:`~sim.engine.emit` writes the C++, with the :mod:`~sim.engine.edges` of clocks and their
+  :mod:`~sim.engine.registers`.
+- :mod:`~sim.engine.build` compiles it.
+
+The engines differ in two points: on the compiled engine a wait for a change of a signal
+(``ctx.changed``, ``ctx.edge``) sees settled values only, never glitches, and clocks that the design
+generates itself are refused.
 """
 
 from collections.abc import Callable
@@ -63,23 +69,26 @@ __all__ = [
 ]
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PysimEngine, CompiledEngine)}
-"""Name -> engine."""
+"""Engines by name."""
 _OTHER_NAMES = {"cxxrtl": CompiledEngine.name}
-"""Names that engines had."""
+"""Former names of engines."""
 
 
 def current_name(name: str) -> str:
-    """What an engine is called now, from any name that it had."""
+    """Returns the current name of an engine, from any name that it had."""
     return _OTHER_NAMES.get(name, name)
 
 
 def choose(name: str = "auto", *, cached: bool = True) -> tuple[type[Engine], str | None]:
-    """The engine called ``name``, and for ``auto`` a line on how to get a faster one, where there
-    is one.
+    """Returns the engine called ``name``, and for ``auto`` a hint how to get a faster one, where
+    there is one.
 
-    ``cached``: whether models that were compiled earlier may be used again, and new ones are kept.
-    ``auto`` takes the compiled one where it can be used. EngineError when a named engine does not exist or cannot be
-    used here.
+    Args:
+        name: The engine; ``auto`` selects the compiled engine where it can be used.
+        cached: Whether models that were compiled earlier may be used, and new ones are cached.
+
+    Raises:
+        EngineError: A named engine does not exist or cannot be used here.
     """
     switch(cached)
     if name == "auto":
@@ -96,8 +105,9 @@ def choose(name: str = "auto", *, cached: bool = True) -> tuple[type[Engine], st
 
 
 def chosen_engine(options: Any, tell: Callable[[str], object] = print_text) -> type[Engine]:
-    """The engine that a command line asks for by its options ``engine`` and ``cached``; prints a
-    line where there is a faster one."""
+    """Returns the engine that a command line selects by its options ``engine`` and ``cached``;
+    prints a hint where there is a faster one.
+    """
     engine, advice = choose(options.engine, cached=options.cached)
     if advice is not None:
         tell(f"{advice}\n")

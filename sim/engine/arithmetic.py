@@ -1,4 +1,4 @@
-"""Operations on numbers of any width, made of words of 64 bits."""
+"""Operations on numbers of any width, represented as words of 64 bits."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,20 @@ from sim.engine.graph import WORD, Graph
 __all__ = ["Bits", "WideArithmetic"]
 
 Bits = tuple[tuple[int, int], ...]
-"""A number of any width: nodes of the graph and where each begins, lowest first, without gaps."""
+"""A number of any width: graph nodes with their first bit positions, lowest first, without gaps."""
 _HALF = WORD // 2
 
 
 class WideArithmetic:
-    """The arithmetic operators of a netlist; numbers are nodes and where they begin, whole words first."""
+    """The arithmetic operators of a netlist, on numbers whose parts are whole words (except the
+    last).
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     def operate(self, operator: str, values: Sequence[Bits], widths: Sequence[int]) -> Bits:
-        """The operator's result, cut in words."""
+        """Returns the operator's result, cut into words."""
         graph = self._graph
         x, width = [node for node, _ in values[0]], widths[0]
         y = [node for node, _ in values[1]] if len(values) > 1 else []
@@ -87,7 +89,7 @@ class WideArithmetic:
         return self._graph.binary("eq", node, self._graph.const(self._graph.width(node), 0))
 
     def _sum(self, x: Sequence[int], y: Sequence[int], carry_in: int) -> list[int]:
-        """The sum x + y + carry, word by word."""
+        """Returns the sum x + y + carry, word by word."""
         graph, result = self._graph, []
         carry = graph.const(1, carry_in)
         for one, other in zip(x, y, strict=True):
@@ -101,7 +103,7 @@ class WideArithmetic:
         return result
 
     def _product(self, x: Sequence[int], y: Sequence[int], width: int) -> list[int]:
-        """The product x * y modulo 2**width, by halves of words."""
+        """Returns the product x * y modulo 2**width, by halves of words."""
         graph = self._graph
         halves = -(-width // _HALF)
 
@@ -119,7 +121,7 @@ class WideArithmetic:
         return total
 
     def _at(self, node: int, place: int, width: int) -> list[int]:
-        """A word, shifted to its place in a number."""
+        """Returns a word shifted to its position in a number, as words."""
         graph, words = self._graph, []
         for low in range(0, width, WORD):
             count = min(WORD, width - low)
@@ -136,7 +138,7 @@ class WideArithmetic:
         if operator[1] == ">":
             x, y = y, x
         strict = operator[1:] in ("<", ">")
-        if not strict:  # x <= y: not y < x
+        if not strict:  # X <= y is: not y < x.
             x, y = y, x
         result = graph.const(1, 0)
         for index, (one, other) in enumerate(zip(x, y, strict=True)):
@@ -170,7 +172,7 @@ class WideArithmetic:
         return value
 
     def _moved(self, value: Bits, width: int, distance: int, fill: int) -> Bits:
-        """A number shifted left by a distance, right by a negative one."""
+        """Returns a number shifted left by a distance, or right by a negative one."""
         graph, result = self._graph, []
         for node, at in value:
             count = graph.width(node)
@@ -204,7 +206,9 @@ class WideArithmetic:
         count: int,
         stride: int,
     ) -> Bits:
-        """``count`` bits of a value, from ``offset * stride`` on; beyond its end zeros, or copies of its sign."""
+        """Returns ``count`` bits of a value from ``offset * stride`` on; beyond its end zeros, or
+        copies of its sign.
+        """
         graph = self._graph
         fill = (
             graph.slice(value[-1][0], graph.width(value[-1][0]) - 1, 1)

@@ -1,4 +1,6 @@
-"""Additions of both engines to Amaranth's simulator: observers, and a fast way to run the clock."""
+"""Extensions of Amaranth's simulator that both engines share: observers, and a fast way to run the
+clock.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -12,17 +14,19 @@ from sim.support.garbage_collection import without_garbage_collection
 __all__ = ["Change", "Engine", "Observer", "Sink", "make_simulator"]
 
 Change = tuple[int, int, int]
-"""Cycle, number of the observed signal, new value (unsigned)."""
+"""Cycle, index of the observed signal, new value (unsigned)."""
 Sink = Callable[[list[Change]], None]
 BATCH = 4096
-"""Changes are handed over in batches of about this many."""
+"""Approximate number of changes in a batch."""
 
 
 class Observer:
-    """Samples signals once a clock cycle, right before the rising edge, and hands the changes to a sink.
+    """Samples signals once a clock cycle, right before the rising edge, and passes the changes to a
+    sink.
 
-    Cycle 0 ends with the first edge; its sample has every signal, later ones those that changed since the sample
-    before. Changes come in order of cycle and number of the signal, some time after they happened, in batches.
+    Cycle 0 ends with the first edge; its sample has every signal, later ones those that changed
+    since the previous sample. Changes arrive in order of cycle and index of the signal, in batches,
+    some time after they happened.
     """
 
     def __init__(
@@ -41,7 +45,7 @@ class Observer:
         engine.state.add_signal_waker(clock, self._clock_changes)
 
     def _watch(self, number: int, signal: Signal) -> None:
-        """Has changes of a signal noted."""
+        """Registers a signal to have its changes recorded."""
 
         def touch(_current: int, _next: int) -> bool:
             self._touched.add(number)
@@ -67,26 +71,29 @@ class Observer:
         self._cycle += 1
 
     def run(self) -> None:
-        """Called by the engine, as it calls triggers: at the clock edge, before the design reacts."""
+        """Samples the signals. The engine calls it as a trigger, at the clock edge, before the
+        design reacts.
+        """
         self._sample()
         if len(self._changes) >= BATCH:
             self.flush()
 
     def flush(self) -> None:
-        """Delivers pending changes, in batches."""
+        """Passes pending changes to the sink, in batches."""
         self._sink(self._changes)
         self._changes = []
 
     def restart(self) -> None:
-        """Begins again at cycle 0, after a reset of the simulation."""
+        """Restarts at cycle 0, after a reset of the simulation."""
         self._cycle = 0
         self._changes = []
         self._last = [None] * len(self._last)
         self._touched = set(range(len(self._last)))
 
     def finish(self) -> int:
-        """Samples the last, unfinished cycle and delivers the rest; returns the number of that
-        cycle."""
+        """Samples the last, unfinished cycle and passes on the rest; returns the index of that
+        cycle.
+        """
         self._sample()
         self.flush()
         return self._cycle - 1
@@ -99,35 +106,41 @@ class Engine(PySimEngine):
     """
 
     name: ClassVar[str]
-    """What ``--engine`` calls it."""
+    """The name in the option ``--engine``."""
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why the engine cannot be used here, in one line; None when it can."""
+        """Returns the reason why the engine cannot be used here, in one line; None if it can."""
         return None
 
     @classmethod
     def simulator(cls, design: Any) -> Simulator:
-        """A simulator of a design on this engine. EngineError when it has none for it."""
+        """Returns a simulator of a design on this engine; EngineError if the engine does not
+        support the design.
+        """
         return Simulator(design, engine=cls)  # pyright: ignore[reportArgumentType]
 
     def observe(self, clock: Signal, signals: Sequence[Signal], sink: Sink) -> Observer:
-        """Hands the changes of ``signals`` to ``sink``, sampled once a cycle of ``clock``. Call it before the run."""
+        """Passes the changes of ``signals``, sampled once a cycle of ``clock``, to ``sink``. Call
+        it before the run.
+        """
         return Observer(self, clock, signals, sink)
 
     def leap(
         self, _process: Any, _domain: Any, _count: int, _until: Signal | None
     ) -> tuple[int, bool]:
-        """Lets up to ``count`` clock cycles pass at once, if no process but ``process`` depends on
-        them.
+        """Runs up to ``count`` clock cycles at once, if no process but ``process`` depends on them.
 
-        Returns the cycles that passed, 0 when they have to be taken one by one, and whether ``until`` was 1 before the
-        last edge.
+        Returns:
+            The number of cycles that passed, 0 if they must be simulated one by one; and whether
+            ``until`` was 1 before the last edge.
         """
         return 0, False
 
 
 def make_simulator(design: Elaboratable, engine: type[Engine]) -> Simulator:
-    """A simulator of the design on this engine. EngineError when it has none for it."""
+    """Returns a simulator of the design on this engine; EngineError if the engine does not support
+    the design.
+    """
     with without_garbage_collection():
         return engine.simulator(design)

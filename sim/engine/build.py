@@ -1,7 +1,8 @@
-"""From C++ to a model that can be loaded. Models are cached by content, see :mod:`sim.engine.cache`.
+"""Compiles C++ to a model that can be loaded. Models are cached by content, see
+:mod:`sim.engine.cache`.
 
-The compiler is the one that ``CXX`` names, or the first of g++, clang++ and zig that is there; ``CXXFLAGS`` replaces
-its flags.
+The compiler is the one that ``CXX`` names, else the first of g++, clang++ and zig that is
+installed; ``CXXFLAGS`` replaces its flags.
 """
 
 import hashlib
@@ -24,16 +25,19 @@ __all__ = ["compiler", "compiler_identity", "link_options", "missing_tool", "sha
 
 FLAGS = "-O1 -std=c++17 -fPIC"
 _ZIG_COMPILES = ["-fno-sanitize=undefined"]
-"""By default it makes models check themselves for undefined behaviour, which makes them slower."""
+"""Disables zig's default checks for undefined behaviour, which make models slower."""
 _ZIG_LINKS = ["-nostdlib"]
-"""The C library is that of this process. zig would first compile its own libraries, for a minute.
-Not where a system requires every library to be named."""
+"""Links against the C library of this process. Otherwise zig first compiles its own libraries, for
+a minute.
+
+Not used where the system requires every library to be named.
+"""
 RUNTIME = tuple(Path(__file__).with_name(name) for name in ("runtime.h", "runtime.cc"))
-"""What all models share."""
+"""The source of the runtime that all models share."""
 
 
 def compiler() -> list[str] | None:
-    """The command that compiles C++, None when there is none."""
+    """Returns the command that compiles C++; None without a compiler."""
     if named := os.environ.get("CXX"):
         return shlex.split(named)
     for name in ("g++", "clang++"):
@@ -52,14 +56,14 @@ def _is_zig(command: Sequence[str]) -> bool:
 
 
 def missing_tool() -> str | None:
-    """What has to be installed before models can be built, None when all is there."""
+    """Returns what must be installed before models can be built; None if nothing is missing."""
     if compiler() is None:
         return "there is no C++ compiler: install g++ or clang++, or pip install -e '.[fast]'"
     return None
 
 
 def _command() -> list[str]:
-    """The compiler with its flags."""
+    """Returns the compiler with its flags."""
     if reason := missing_tool():
         raise EngineError(f"engine compiled: {reason}")
     found = compiler() or []
@@ -71,17 +75,17 @@ def _command() -> list[str]:
 
 
 def link_options(command: Sequence[str]) -> list[str]:
-    """Flags for linking."""
+    """Returns the flags for linking."""
     return _ZIG_LINKS * (_is_zig(command) and sys.platform == "linux")
 
 
 def _linker(command: list[str]) -> list[str]:
-    """What makes a shared object of what a compiler has compiled."""
+    """Returns the command that links object files to a shared object."""
     return [*command, "-shared", *link_options(command)]
 
 
 def compiler_identity() -> str:
-    """The compiler, its flags, and its version: file, size and time of change."""
+    """Identifies the compiler: its flags, and its file, with size and time of modification."""
     command = _command()
     found = shutil.which(command[0])
     state = Path(found).resolve().stat() if found else None
@@ -91,7 +95,7 @@ def compiler_identity() -> str:
 
 
 def _compile(compilers: Children, command: list[str], source: Path) -> Path:
-    """The object file of a translation unit."""
+    """Compiles a translation unit; returns the object file."""
     made = source.with_suffix(".o")
     done = compilers.run(
         [*command, "-c", f"-I{RUNTIME[0].parent}", "-o", made, source], stdout=PIPE, stderr=PIPE
@@ -107,7 +111,7 @@ def _compile(compilers: Children, command: list[str], source: Path) -> Path:
 
 
 def _link(command: list[str], units: Sequence[str]) -> bytes:
-    """The shared object made of translation units."""
+    """Returns the shared object linked from translation units."""
     with TemporaryDirectory() as work:
         sources = [Path(work, f"unit{number}.cc") for number in range(len(units))]
         for source, unit in zip(sources, units, strict=True):
@@ -126,8 +130,9 @@ def _link(command: list[str], units: Sequence[str]) -> bytes:
 
 
 def shared_object(units: Sequence[str], folder: Path) -> Path:
-    """The compiled model of a design, made of translation units: a shared object in the folder, the one that is there
-    if it has the same content. EngineError when it cannot be made.
+    """Compiles the translation units of a model to a shared object in the folder; returns its path.
+
+    A file there with the same content is used again. EngineError if the compilation fails.
     """
     command = _command()
     made_by = [

@@ -1,10 +1,10 @@
-"""The folder of what was compiled, so that it is compiled once.
+"""The folder of compiled models and programs, so that each is compiled once.
 
 It is the one named by the environment variable ``WARPSTACK_CACHE``, or ``~/.cache/warpstack``;
-``WARPSTACK_CACHE_MIB`` is its limit, 1024 by default. Where it cannot be written a temporary folder
-replaces it, for this process and its children, and one line reports that before anything is
-compiled. Each file ends in a digest of what is before it: one that is damaged counts as missing.
-Files come into their place as a whole, so that many processes can share the folder.
+``WARPSTACK_CACHE_MIB`` is its limit in MiB, 1024 by default. If it is not writable a temporary
+folder replaces it, for this process and its children, and one line reports that before anything is
+compiled. Each file ends in a digest of its content; a damaged file is treated as missing. Files are
+moved into place as a whole, so that many processes can share the folder.
 """
 
 import hashlib
@@ -32,26 +32,30 @@ __all__ = [
 ]
 
 VARIABLE = "WARPSTACK_CACHE"
-"""The environment variable that names it."""
+"""The environment variable that names the folder."""
 LIMIT_MIB = 1024
-"""The folder's default limit."""
+"""The default limit of the folder's size in MiB."""
 SUFFIXES = (".so", ".json", ".cubin")
-"""What is kept: libraries, records of what is in them, and compiled PTX of CUDA programs."""
+"""Suffixes of cached files: libraries, records of their content, and compiled PTX of CUDA programs."""
 _SEAL = hashlib.sha256().digest_size
 
 
 def cache_folder() -> Path:
-    """Where models are kept."""
+    """Returns the path of the cache folder."""
     named = os.environ.get(VARIABLE)
     try:
         return Path(named or "~/.cache/warpstack").expanduser()
-    except RuntimeError:  # there is no home
+    except RuntimeError:  # There is no home directory.
         return _instead(named or "the folder of the user", "there is no home folder")
 
 
 def prepare() -> None:
-    """Called before something is compiled: has a temporary folder take the place of one that cannot be written.
-    EngineError when there is none, or when the limit is not an integer."""
+    """Replaces a cache folder that is not writable by a temporary one. Call it before something is
+    compiled.
+
+    Raises:
+        EngineError: There is no writable folder, or the limit is not an integer.
+    """
     _limit()
     folder = cache_folder()
     if is_on() and (why := why_unwritable(folder)) is not None:
@@ -59,7 +63,7 @@ def prepare() -> None:
 
 
 def _instead(folder: Path | str, why: str) -> Path:
-    """The temporary folder that replaces another one from now on; prints a line."""
+    """Replaces a folder by a temporary one from now on, and prints a line; returns the new folder."""
     try:
         place = scratch() / "models"
         place.mkdir(exist_ok=True)
@@ -68,7 +72,7 @@ def _instead(folder: Path | str, why: str) -> Path:
             f"engine compiled: no place for models: {folder}: {why}; nor a temporary folder: "
             f"{error.strerror or error}"
         ) from error
-    os.environ[VARIABLE] = str(place)  # also of the processes that this one starts
+    os.environ[VARIABLE] = str(place)  # Child processes inherit it.
     print(
         f"warning: {folder} cannot be written ({why}): models are kept for this run alone; {VARIABLE} names another "
         "folder",
@@ -81,7 +85,7 @@ _switch = {"on": True}
 
 
 def switch(on: bool) -> None:
-    """Whether this process uses the cache: what was compiled earlier, and keeps what it compiles."""
+    """Sets whether this process uses the cache, both to load earlier results and to store new ones."""
     _switch["on"] = on
 
 
@@ -91,7 +95,7 @@ def is_on() -> bool:
 
 
 def model_folder() -> Path:
-    """The folder for newly compiled models."""
+    """Returns the folder for newly compiled models."""
     if is_on():
         return cache_folder()
     try:
@@ -103,7 +107,7 @@ def model_folder() -> Path:
 
 
 def _limit() -> int:
-    """How many bytes the folder may hold."""
+    """Returns the limit of the folder's size in bytes."""
     text = os.environ.get("WARPSTACK_CACHE_MIB") or str(LIMIT_MIB)
     if not text.isdecimal():
         raise EngineError(f"WARPSTACK_CACHE_MIB must be a number of MiB, not {text!r}")
@@ -111,30 +115,30 @@ def _limit() -> int:
 
 
 def _unsealed(content: bytes) -> bytes | None:
-    """What is before the seal, None when the seal does not fit."""
+    """Returns the content before the digest; None if the digest does not match."""
     inner, seal = content[:-_SEAL], content[-_SEAL:]
     return inner if hashlib.sha256(inner).digest() == seal else None
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether the file is there and unchanged; marks it as the last one used."""
+    """Whether the file exists and is intact; marks it as the most recently used."""
     return load(path) is not None
 
 
 def load(path: Path) -> bytes | None:
-    """The content of a file of the folder, None when it is missing or damaged."""
+    """Returns the content of a file of the folder; None if it is missing or damaged."""
     try:
         content = _unsealed(path.read_bytes())
     except OSError:
         return None
     if content is not None:
-        with suppress(OSError):  # a folder that can only be read serves as well
+        with suppress(OSError):  # A read-only folder is usable, too.
             os.utime(path)
     return content
 
 
 def store(path: Path, content: bytes) -> None:
-    """Moves a file to its place, with its seal. OSError when it can't be written."""
+    """Stores a file with its digest; OSError if it cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
         try:
@@ -146,8 +150,9 @@ def store(path: Path, content: bytes) -> None:
 
 
 def keep(path: Path, content: bytes) -> Path:
-    """Moves a file to its place, or where that fails to the temporary folder; returns its path.
-    EngineError when it is nowhere."""
+    """Stores a file, in the temporary folder if need be; returns its path. EngineError if both
+    fail.
+    """
     try:
         store(path, content)
         return path
@@ -161,10 +166,10 @@ def keep(path: Path, content: bytes) -> Path:
 
 
 def trim() -> None:
-    """Removes the files that were not used for longest, until the rest is within the limit."""
+    """Removes the least recently used files until the rest is within the limit."""
     files = []
     for path in cache_folder().iterdir():
-        with suppress(OSError):  # another process may remove it at this moment
+        with suppress(OSError):  # Another process may remove it at this moment.
             if path.suffix in SUFFIXES:
                 state = path.stat()
                 files.append((state.st_mtime, state.st_size, path))

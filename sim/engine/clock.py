@@ -13,14 +13,15 @@ __all__ = ["Ran", "engine_of", "observe", "observe_all", "run_cycles", "stop"]
 
 
 def engine_of(simulator: Any) -> Engine:
-    """The engine under a ``Simulator``."""
+    """Returns the engine of a ``Simulator``."""
     return simulator._engine
 
 
 def observe(
     simulator: Any, signals: Sequence[Signal], sink: Sink, *, domain: str = "sync"
 ) -> Observer:
-    """Samples signals once a cycle of ``domain``, and hands the changes to ``sink``. Call it before the run.
+    """Samples signals once a cycle of ``domain``, and passes the changes to ``sink``. Call it
+    before the run.
 
     See :class:`Observer`. The signals may be the design's or the testbench's own.
     """
@@ -32,8 +33,9 @@ def observe(
 def observe_all(
     simulator: Any, observed: Sequence[tuple[Sequence[Signal], Sink]], *, domain: str = "sync"
 ) -> Observer:
-    """Several observers as one, for engines that have one at a time: each sink gets the changes of its own signals,
-    numbered from 0.
+    """Combines several observers into one, for engines that support only one.
+
+    Each sink receives the changes of its own signals, indexed from 0.
     """
     signals = [signal for own, _ in observed for signal in own]
     parts: list[tuple[int, Sink]] = []
@@ -54,20 +56,22 @@ def observe_all(
 
 
 _LEAP = 1000
-"""Cycles that an engine runs at once at most: after them there may be a signal to raise."""
+"""The most cycles that an engine runs at once: after them pending process signals are checked."""
 
 
 class Ran(NamedTuple):
-    """The result of :func:`run_cycles`: the cycles that passed, and whether the last edge found
-    ``until`` at 1."""
+    """The result of :func:`run_cycles`: the number of cycles that passed, and whether the last edge
+    found ``until`` at 1.
+    """
 
     cycles: int
     hit: bool
 
 
 def stop(simulator: Any) -> None:
-    """Ends the testbenches of a simulation, at any point: one that has failed does not end them by
-    itself."""
+    """Ends the testbenches of a simulation at any point. A failed testbench does not end the others
+    by itself.
+    """
     for testbench in engine_of(simulator)._testbenches:
         if testbench.coroutine is not None:
             with suppress(
@@ -80,11 +84,13 @@ def stop(simulator: Any) -> None:
 async def run_cycles(
     ctx: Any, count: int, *, until: Signal | None = None, domain: str = "sync"
 ) -> Ran:
-    """Lets ``count`` clock cycles pass, or fewer: up to the edge that finds the one-bit signal ``until`` at 1.
+    """Lets ``count`` clock cycles pass, or fewer: up to the edge that finds the one-bit signal
+    ``until`` at 1.
 
-    The same as ``await ctx.tick()`` in a loop. Where the engine can, and while nothing else waits for the clock (other
-    testbenches may wait for a delay, and traces are recorded), the whole loop runs in the compiled model. A signal that
-    was noted (:mod:`sim.support.interrupt`) is raised between two cycles.
+    The same as ``await ctx.tick()`` in a loop. Where the engine can, and while nothing else waits
+    for the clock (other testbenches may wait for a delay, and traces are recorded), the whole loop
+    runs in the compiled model. An interrupt that :mod:`sim.support.interrupt` has recorded is
+    raised between two cycles.
     """
     if until is not None and len(until) != 1:
         raise ValueError(f"until must have one bit, signal {until.name} has {len(until)}")

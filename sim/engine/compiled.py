@@ -1,8 +1,8 @@
 """The fast engine: the design as C++, under the scheduler of Amaranth's simulator.
 
-Testbenches, triggers and time are Amaranth's; the processes that simulate the design are replaced by one that steps the
-compiled model. Inputs are written to the model when they are committed, everything else is read from it when it is
-looked at.
+Testbenches, triggers and time are Amaranth's; one process that steps the compiled model replaces
+the processes that simulate the design. Inputs are written to the model when they are committed; all
+other values are read from it on access.
 """
 
 from collections.abc import Sequence
@@ -37,11 +37,13 @@ from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 __all__ = ["CompiledEngine"]
 
 _BATCH = 1 << 14
-"""Words of changes that observers receive together."""
+"""Size in words of a batch of changes for observers."""
 
 
 class _Design(BaseProcess):
-    """The process that runs the design: steps the model, passes on what it prints, raises what it asserts."""
+    """The process that runs the design: it steps the model, forwards its prints, and raises its
+    failed assertions.
+    """
 
     def __init__(self, model: CompiledModel) -> None:
         self.model = model
@@ -63,7 +65,7 @@ class _Design(BaseProcess):
             state.check()
 
     def report(self, events: int) -> None:
-        """Deals with what a step reported."""
+        """Forwards the prints of a step and raises a failed assertion."""
         if events & TEXT:
             print(self.model.take_text(), end="")
         if events & FAILURE:
@@ -72,16 +74,16 @@ class _Design(BaseProcess):
             pin_blame((file, int(line)) if file else None, AssertionError(message))
 
     def input_changed(self) -> None:
-        """A value has changed that only combinational logic sees before the next clock edge."""
+        """Notes a change that before the next clock edge affects only combinational logic."""
         if self.watched or self.model.settles:
             self.runnable = True
 
     def state_changed(self) -> None:
-        """A value has changed that the model must be stepped for."""
+        """Notes a change after which the model must be stepped."""
         self.runnable = True
 
     def clock_changed(self, clock: ClockState) -> None:
-        """A clock has changed; only its rising edge does something, as a rule."""
+        """Notes a change of a clock; usually only the rising edge has an effect."""
         if clock.curr or self.model.settles:
             self.edges.append(clock)
             self.runnable = True
@@ -91,7 +93,7 @@ class _Design(BaseProcess):
 
 
 class _Clock(PyClockProcess):
-    """A clock whose next change can be delayed."""
+    """A clock whose next edge can be postponed."""
 
     waker: Any
 
@@ -100,11 +102,11 @@ class _Clock(PyClockProcess):
         self.waker = next(reversed(self.state.timeline.wakers))
 
     def next_edge(self) -> int:
-        """The time of the next change."""
+        """Returns the time of the next edge."""
         return self.state.timeline.wakers[self.waker]
 
     def put_off(self, time: int) -> None:
-        """Moves the next change to ``time``."""
+        """Postpones the next edge to ``time``."""
         self.state.timeline.wakers[self.waker] = time
 
 
@@ -117,13 +119,15 @@ class _State(PyEngineState):
         self._numbers: dict[int, int] = {}
 
     def commit(self, changed: Any = None) -> bool:
-        """Applies what is pending; returns whether the design has settled, with no trigger left to
-        run."""
+        """Applies pending values; returns whether the design has settled, with no trigger left to
+        run.
+        """
         return super().commit(changed) and not self._engine._active_triggers
 
     def get_signal(self, signal: Signal) -> int:
-        """The number of the signal's slot. Indexed by the object, which lives as long as
-        :attr:`signals`."""
+        """Returns the index of the signal's slot. It is found by the object, which lives as long as
+        :attr:`signals`.
+        """
         number = self._numbers.get(id(signal))
         if number is None:
             if signal not in self.signals:
@@ -133,7 +137,7 @@ class _State(PyEngineState):
         return number
 
     def get_memory(self, memory: Any) -> int:
-        """The number of the memory's slot."""
+        """Returns the index of the memory's slot."""
         if memory not in self.memories:
             self.memories[memory] = len(self.slots)
             self.slots.append(self._engine.memory_state(memory, self.pending))
@@ -141,7 +145,7 @@ class _State(PyEngineState):
 
 
 class _ModelObserver(Observer):
-    """Has the signals that live in the model sampled there, and takes their changes from time to time."""
+    """Has the model sample its signals, and collects their changes from time to time."""
 
     def __init__(
         self, engine: "CompiledEngine", clock: Signal, signals: Sequence[Signal], sink: Sink
@@ -166,15 +170,16 @@ class _ModelObserver(Observer):
             self.flush()
 
     def passed(self, cycles: int) -> None:
-        """Counts cycles that the model has run and sampled by itself; delivers its recorded
-        changes, if there are many."""
+        """Counts cycles that the model has run and sampled by itself; passes on its recorded
+        changes, if there are many.
+        """
         super()._sample()
         self._cycle += cycles - 1
         if self._model.recorded >= _BATCH:
             self.flush()
 
     def flush(self) -> None:
-        """Delivers its own and the model's changes."""
+        """Passes on its own and the model's changes."""
         numbers = self._numbers
         changes = [
             (cycle, numbers[index], value) for cycle, index, value in self._model.take_changes()
@@ -192,13 +197,13 @@ class _ModelObserver(Observer):
 
 
 class CompiledEngine(Engine):
-    """Runs a compiled model of the design. EngineError when that cannot be made, or not of this design."""
+    """Runs a compiled model of the design; EngineError if the design cannot be compiled."""
 
     name: ClassVar[str] = "compiled"
 
     def __init__(self, design: Any, layout: StateLayout | None = None) -> None:
         if layout is None:
-            from sim.engine.translate import compiled  # most starts do without the translator
+            from sim.engine.translate import compiled  # Most starts do not need the translator.
 
             layout = compiled(design, model_folder())
         self._layout = layout
@@ -208,7 +213,8 @@ class CompiledEngine(Engine):
         self._observer: _ModelObserver | None = None
         self._awaited: tuple[Signal | None, Field | None] = (None, None)
         self._rtl = _Design(self.model)
-        # What PySimEngine's own constructor sets, with the compiled model for its processes.
+        # Attributes that the constructor of PySimEngine sets, with the compiled model for its
+        # processes.
         self._design = design
         self._state: Any = _State(self)
         self._processes = {self._rtl}
@@ -221,16 +227,18 @@ class CompiledEngine(Engine):
 
     @classmethod
     def missing(cls) -> str | None:
-        """What has to be installed."""
+        """Returns what must be installed; None if nothing is missing."""
         return missing_tool()
 
     @classmethod
     def simulator(cls, design: Any) -> Simulator:
-        """A simulator of the design, which is not elaborated where it was compiled earlier."""
+        """Returns a simulator of the design, which is elaborated only if it was not compiled
+        earlier.
+        """
         return simulator(cls, design)
 
     def field(self, signal: Signal) -> Field | None:
-        """The signal in the model, None when it is the testbench's alone."""
+        """Returns the signal in the model; None for a signal of the testbench alone."""
         trace = self._layout.signals.get(signal)
         return (
             Field(self.model, trace.place)
@@ -239,7 +247,7 @@ class CompiledEngine(Engine):
         )
 
     def signal_state(self, signal: Signal, pending: set[Any]) -> Any:
-        """A new state for a signal."""
+        """Returns a new state for a signal."""
         field = self.field(signal)
         role = (
             self._layout.signals[signal].role
@@ -267,7 +275,7 @@ class CompiledEngine(Engine):
         )
 
     def memory_state(self, memory: Any, pending: set[Any]) -> Any:
-        """A new state for a memory."""
+        """Returns a new state for a memory."""
         if id(memory) in self._memories:
             return MemoryState(
                 memory,
@@ -278,7 +286,9 @@ class CompiledEngine(Engine):
         return PyMemoryState(memory, pending)
 
     def get_value(self, expr: Any) -> int:
-        """The value of an expression; of signals, parts of them and concatenations without Amaranth's evaluation."""
+        """Returns the value of an expression; signals, slices and concatenations bypass Amaranth's
+        evaluation.
+        """
         kind = type(expr)
         if kind is Signal:
             return self._state.slots[self._state.get_signal(expr)].curr
@@ -297,7 +307,7 @@ class CompiledEngine(Engine):
         return super().get_value(expr)
 
     def set_value(self, expr: Any, value: int) -> None:
-        """Sets a signal, or parts of signals as Amaranth's own does it."""
+        """Sets a signal; Amaranth's own method sets parts of signals."""
         target = Value.cast(expr)
         if type(target) is Signal:
             state = self._state.slots[self._state.get_signal(target)]
@@ -307,7 +317,7 @@ class CompiledEngine(Engine):
         super().set_value(target, value)
 
     def step_design(self) -> None:
-        """Settles; nothing is done if no value that was set has changed."""
+        """Settles the design; does nothing if no value has changed since."""
         if (
             self._state.pending
             or self._active_triggers
@@ -316,27 +326,27 @@ class CompiledEngine(Engine):
             super().step_design()
 
     def add_clock_process(self, clock: Signal, *, phase: int, period: int) -> None:
-        """Called by Simulator.add_clock."""
+        """Adds a clock, for Simulator.add_clock."""
         process = _Clock(self._state, clock, phase=phase, period=period)
         self._clocks.append(process)
         self._processes.add(process)
 
     def observe(self, clock: Signal, signals: Sequence[Signal], sink: Sink) -> Observer:
-        """As in every engine; one observer a simulation."""
+        """See :meth:`.Engine.observe`; one observer per simulation."""
         if self._observer is not None:
             raise EngineError("engine compiled has one observer at a time")
         self._observer = _ModelObserver(self, clock, signals, sink)
         return self._observer
 
     def write_vcd(self, **_arguments: Any) -> Any:
-        """Amaranth's own waveforms need its own engine."""
+        """Refuses Amaranth's own waveforms, which need its own engine."""
         raise EngineError(
             "engine compiled does not write Amaranth's waveforms: use sim.waves, or the engine pysim"
         )
 
     def leap(self, process: Any, domain: Any, count: int, until: Signal | None) -> tuple[int, bool]:
-        """Runs the clock in the model, up to the next moment at which anything else is due."""
-        if until is not self._awaited[0]:  # it is the same one for many leaps
+        """Runs the clock in the model, up to the next moment at which another process is due."""
+        if until is not self._awaited[0]:  # It is the same signal for many leaps.
             self._awaited = (until, None if until is None else self.field(until))
         condition = self._awaited[1]
         if not self._alone(process, domain) or (until is not None and condition is None):
@@ -386,7 +396,7 @@ class CompiledEngine(Engine):
 
 
 def _waits_for_time(process: Any) -> bool:
-    """Whether the process has ended, or waits for nothing but a moment in time."""
+    """Whether the process has ended, or waits only for a moment in time."""
     if process.coroutine is None:
         return True
     triggers = process.waits_on._combination._triggers

@@ -1,4 +1,4 @@
-"""What happens at the edges of clocks, as C++."""
+"""Generates C++ for the effects of clock edges."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,14 +15,19 @@ from sim.engine.registers import Word
 __all__ = ["Edge", "Edges"]
 
 _REGISTERS = 32
-"""Words of registers whose next values one function computes, at most."""
+"""Limit of register words whose next values one function computes."""
 
 
 @dataclass
 class Edge:
-    """An edge of one clock: its level, the place of the clock and its shift there; the register
-    values that functions compute: places and the nodes of their next values; statements of memory
-    ports and checks.
+    """An edge of one clock.
+
+    Attributes:
+        level: The level after the edge.
+        clock: Place of the word with the clock, and the clock's bit in it.
+        registers: For each function, the registers that it computes: places and the nodes of their
+            next values.
+        ports: Statements of memory ports and checks.
     """
 
     level: int
@@ -32,10 +37,10 @@ class Edge:
 
 
 class Edges:
-    """Sorts what happens by clock and module.
+    """Groups the effects by clock and module.
 
     Attributes:
-        checks: Statements of checks that belong to no clock.
+        checks: Statements of checks without a clock.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""A design's state, its changes and messages, and the nodes that these need."""
+"""The effects of a netlist: next values of registers, memory writes, resets, prints and checks,
+with their nodes.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +22,7 @@ __all__ = ["Check", "Effects", "Next", "PortNodes", "Reset"]
 
 @dataclass(frozen=True)
 class Next:
-    """The next value of a kept word of a register."""
+    """The next value of a stored word of a register."""
 
     place: int
     cell: Any
@@ -29,7 +31,7 @@ class Next:
 
 @dataclass(frozen=True)
 class Reset:
-    """An asynchronous reset of a kept word: when, where, and to which value."""
+    """An asynchronous reset of a stored word: its condition, the place of the word, and the value."""
 
     node: int
     place: int
@@ -38,10 +40,10 @@ class Reset:
 
 @dataclass(frozen=True)
 class PortNodes:
-    """A clocked memory port, by the number of its cell.
+    """The nodes of a clocked memory port, which is identified by the index of its cell.
 
-    Writing needs the address, then data and enable of each word; reading the address, the enable, and what each port
-    needs that it is transparent for.
+    A write port has the address, then data and enable of each word; a read port the address, the
+    enable, and the nodes of each write port for which it is transparent.
     """
 
     number: int
@@ -51,7 +53,12 @@ class PortNodes:
 
 @dataclass(frozen=True)
 class Check:
-    """A print or an assertion: whether it happens, then the words of its message's values; these value by value."""
+    """A print or an assertion.
+
+    Attributes:
+        nodes: The condition, then the words of the values in its message.
+        values: The same words, grouped by value.
+    """
 
     cell: Any
     nodes: list[int]
@@ -93,14 +100,14 @@ class Effects:
             lowering.claim(cell.module_idx)
 
     def roots(self) -> list[int]:
-        """All nodes that are needed, but for the next values of registers."""
+        """Returns all nodes that the effects need, except the next values of registers."""
         found = [one.node for one in self.resets]
         for one in (*self.ports, *self.checks):
             found += one.nodes
         return found
 
     def _write_nodes(self, cell: Any) -> list[int]:
-        """Address, then data and enables, word by word."""
+        """Returns the address, then data and enables, word by word."""
         lowering = self._lowering
         nodes = [lowering.word(cell.addr)]
         for low in range(0, len(cell.data), WORD):
@@ -109,7 +116,9 @@ class Effects:
         return nodes
 
     def _check_nodes(self, cell: Any) -> tuple[list[int], list[list[int]]]:
-        """Whether it happens, then the values of its message; the same values, each as its words."""
+        """Returns the condition and the words of the message's values; and the same words, grouped
+        by value.
+        """
         lowering, graph = self._lowering, self._lowering.graph
         happens = lowering.bit(cell.en)
         if isinstance(cell, (SyncProperty, AsyncProperty)):

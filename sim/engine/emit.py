@@ -1,4 +1,6 @@
-"""From a graph of words to C++: the functions of all clusters, and the tables by which the runtime finds them."""
+"""Generates C++ from a graph of words: the functions of all clusters, and the tables that the
+runtime reads.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,7 +22,7 @@ from sim.support.alignment import round_up
 __all__ = ["emit"]
 
 _UNIT = 400_000
-"""Characters of a translation unit, about."""
+"""Approximate limit of a translation unit, in characters."""
 
 
 class _Emitter:
@@ -59,7 +61,7 @@ class _Emitter:
         self.units: list[str] = []
 
     def program(self) -> TranslatedDesign:
-        """Everything."""
+        """Returns the complete program."""
         self._functions()
         checks = self._effects.checks
         settles = bool(self._effects.resets or self._edges.checks) or any(
@@ -73,7 +75,7 @@ class _Emitter:
         )
 
     def _functions(self) -> None:
-        """All functions, in translation units, and the tables that join them."""
+        """Generates all functions, in translation units, and the tables that join them."""
         for edge in self._edges.edges:
             edge.registers = readers_first(edge.registers, self._sources)
         groups = [
@@ -121,8 +123,11 @@ class _Emitter:
         self.units.append("".join(unit))
 
     def _note_readers(self, numbered: Mapping[int, Cluster | Sequence[Word]]) -> set[int]:
-        """Notes what functions depend on. Returns the places of registers that a function reads which is called after
-        the one that changes them.
+        """Records the words and memories that each function reads.
+
+        Returns:
+            The places of registers that a function reads which runs after the function that changes
+            them.
         """
         owners = {
             place: number
@@ -149,14 +154,14 @@ class _Emitter:
         return late
 
     def _sources(self, node: int) -> set[int]:
-        """The places that the expression of a node reads."""
+        """Returns the places that the expression of a node reads."""
         found = self._found.get(node)
         if found is None:
             found = self._found[node] = {self.place_of[one] for one in self.schedule.sources(node)}
         return found
 
     def _cluster(self, cluster: Cluster) -> str:
-        """The statements that compute a cluster."""
+        """Returns the statements that compute a cluster."""
         placed = [node for node in cluster.nodes if node in self.place_of]
         changes = self._wakes.change_together(
             [(self.place_of[node], f"t{node}", self.graph.width(node)) for node in placed]
@@ -173,8 +178,10 @@ class _Emitter:
         return "\n".join(f"    {line}" for line in [*lines, *changes.wakes])
 
     def _tables(self, functions: Iterable[int], ranges: Sequence[tuple[int, int]]) -> str:
-        """What the runtime reads of a design: functions are in the ranges of clusters, of registers edge by edge, and
-        of what is looked at.
+        """Returns the tables that the runtime reads.
+
+        Functions are in consecutive ranges: those of clusters, those of registers for each edge,
+        and those that are computed on access.
         """
         lowering = self.lowering
         lines = [f"void c{number}(model *s);" for number in functions]
@@ -245,8 +252,8 @@ class _Emitter:
         return "\n".join(lines) + "\n"
 
     def _lookers(self, first: int, end: int) -> list[str]:
-        """Tables of words that are computed only on access: the function of each word, and all
-        functions that this one needs, as flags of the range.
+        """Returns the tables of words that are computed only on access: the function of each word,
+        and all functions that this one needs, as flags of the range.
         """
         maker: dict[int, int] = {}
         needs: list[int] = []
@@ -286,7 +293,7 @@ def _array(kind: str, name: str, values: Sequence[int]) -> str:
 
 
 def emit(netlist: Any) -> TranslatedDesign:
-    """The C++ of a netlist. EngineError for constructs that can't be translated."""
+    """Translates a netlist to C++; EngineError for constructs that are not supported."""
     fine: set[int] = set()
     while True:
         try:

@@ -6,12 +6,15 @@ __all__ = ["EngineError", "FineLoopError"]
 
 
 class EngineError(CommandError):
-    """An engine that cannot be used here, or not for this design; one line with the reason and the
-    remedy."""
+    """An engine that cannot be used here, or not for this design. The message is one line with the
+    reason and the remedy.
+    """
 
 
 class FineLoopError(Exception):
-    """Bits of some cells depend on other bits of the same cells: these have to be taken apart."""
+    """Bits of some cells depend on other bits of the same cells: these cells must be split into
+    single bits.
+    """
 
     def __init__(self, cells: set[int]) -> None:
         super().__init__(cells)

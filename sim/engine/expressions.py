@@ -1,4 +1,4 @@
-"""Nodes of a graph as expressions of C++."""
+"""Generates C++ expressions of nodes."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,11 +9,11 @@ from sim.engine.lower import MemoryWords
 __all__ = ["Expressions"]
 
 _TABLE = 256
-"""Entries of a table of constants, at most."""
+"""Limit of the entries of a table of constants."""
 _REVERSED = 6
-"""So many bits in descending order are worth a reversal."""
+"""Minimum number of bits in descending order that are moved by a word reversal."""
 _SPREAD = 3
-"""So many bits at equal distances are worth a multiplication."""
+"""Minimum number of equally spaced bits that are moved by a multiplication."""
 _OPERATORS = {
     "and": "&",
     "or": "|",
@@ -26,7 +26,7 @@ _OPERATORS = {
     "shl": "<<",
     "shr": ">>",
 }
-"""Of C++, for binary nodes that have one."""
+"""The C++ operators of binary nodes, by the kind of node."""
 
 
 def _ones(width: int) -> str:
@@ -37,10 +37,10 @@ class Expressions:
     """Writes expressions.
 
     Parameters:
-        place_of (mapping of int to int): Where nodes are that are kept.
+        place_of (mapping of int to int): Places of stored nodes.
 
     Attributes:
-        local: Nodes that are variables of the function that is being written, by name.
+        local: Names of the nodes that are local variables of the current function.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Expressions:
         self.local: dict[int, str] = {}
 
     def text(self, number: int) -> str:
-        """The expression of a node."""
+        """Returns the expression of a node: a variable, a stored word, or the operation."""
         if number in self.local:
             return self.local[number]
         if number in self._place_of:
@@ -58,7 +58,7 @@ class Expressions:
         return self.operation(number)
 
     def operation(self, number: int) -> str:
-        """The expression of a node from its operands."""
+        """Returns the operation of a node on its operands."""
         node = self._graph.nodes[number]
         width = node.width
         mask = "" if width == WORD else f" & {_ones(width)}"
@@ -106,7 +106,7 @@ class Expressions:
         raise AssertionError(node.kind)
 
     def _binary(self, node: Binary, mask: str) -> str:
-        """An operation of two nodes; ``mask`` cuts it to its width."""
+        """Returns an operation of two nodes; ``mask`` cuts it to its width."""
         a, b = node.a, node.b
         match node.kind:
             case "and" | "or" | "xor":
@@ -133,12 +133,12 @@ class Expressions:
         raise AssertionError(node.kind)
 
     def _gathered(self, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[str, int]]:
-        """The expressions of the parts of a concatenation, and where each begins. Single bits of
-        one word are taken together:
+        """Yields the expressions of the parts of a concatenation, with their first bits. Single
+        bits of one word are combined:
 
-        - bits in descending order are a word reversed: 14 instructions instead of four a bit;
-        - bits at equal distances, those of the fields of an array, are brought together by a
-          multiplication, if no two of its partial products meet.
+        - Bits in descending order become a reversed word: 14 instructions instead of four a bit.
+        - Bits at equal distances, such as the same field of all elements of an array, are gathered
+          by a multiplication, if no two of its partial products overlap.
         """
         bits = [self._bit_of(part) for part, _ in parts]
         at = 0
@@ -169,14 +169,16 @@ class Expressions:
             at = end
 
     def _bit_of(self, number: int) -> tuple[int, int] | None:
-        """The word that a node is one bit of, and which one."""
+        """Returns the word and the bit index for a node that is one bit of a word; else None."""
         node = self._graph.nodes[number]
         return (node.source, node.shift) if isinstance(node, Slice) and node.width == 1 else None
 
     def _brought_together(self, source: int, shift: int, step: int, count: int) -> str:
-        """``count`` bits of a word, one in ``step`` from ``shift`` on, as neighbours. Bit i is
-        multiplied by 2 to the power of ``(count - 1 - i) * (step - 1)``, among others; as ``count``
-        is not greater than ``step``, no two sums of a bit's place and a factor's are equal.
+        """Gathers ``count`` bits of a word, one in ``step`` from ``shift`` on, to adjacent bits.
+
+        Bit i is multiplied by 2 to the power of ``(count - 1 - i) * (step - 1)``, among others. As
+        ``count`` is not greater than ``step``, no two sums of a bit's position and a factor's
+        exponent are equal.
         """
         mask = sum(1 << index * step for index in range(count))
         factor = sum(1 << index * (step - 1) for index in range(count))
@@ -185,7 +187,7 @@ class Expressions:
         return f"(({product} >> {(count - 1) * (step - 1)}) & {_ones(count)})"
 
     def _is_bits(self, number: int) -> bool:
-        """Whether a node is a concatenation of bits that is part of the expression."""
+        """Whether a node is a concatenation of bits that is computed inside the expression."""
         node = self._graph.nodes[number]
         return (
             isinstance(node, Cat)
@@ -195,13 +197,13 @@ class Expressions:
         )
 
     def _none(self, number: int) -> str:
-        """Whether all parts of a concatenation are 0: nothing has to be moved to its place."""
+        """Returns a test whether all parts of a concatenation are 0, which needs no shifts."""
         node = self._graph.nodes[number]
         assert isinstance(node, Cat)
         return f"(word)!({' | '.join(self.text(part) for part, _ in node.parts)})"
 
     def _pick(self, index: int, picks: Sequence[int], width: int) -> str:
-        """One of several by number: bits of a constant, a table, or a switch."""
+        """Returns a selection by index: bits of a constant, a table, or a switch."""
         last = (1 << self._graph.width(index)) - 1
         values = [value for pick in picks if (value := self._graph.value(pick)) is not None]
         if len(values) == len(picks) and last < _TABLE:
@@ -223,11 +225,11 @@ class Expressions:
         return f"({{ word r; switch ({self.text(index)}) {{ {text}default: r = {self.text(picks[-1])}; }} r; }})"
 
     def inside(self, address: int, depth: int) -> str:
-        """Whether the address ``a`` of a memory is inside; empty when it always is."""
+        """Returns a test whether the address ``a`` is inside a memory; empty if it always is."""
         return f"a < {depth}" if self._bound(address) >= depth else ""
 
     def _bound(self, number: int) -> int:
-        """A number that a node is never greater than."""
+        """Returns an upper bound of a node's value."""
         node = self._graph.nodes[number]
         match node:
             case Const():

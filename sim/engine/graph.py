@@ -1,6 +1,7 @@
 """A design as a graph of words: numbers of up to 64 bits, each computed from others.
 
-Nodes are numbered. Equal nodes are one; what is constant is folded. A node's value never has more bits than its width.
+Nodes are identified by their index. Equal nodes are shared, and constants are folded. The value of
+a node never has more bits than its width.
 """
 
 import operator
@@ -48,14 +49,14 @@ def _ones(width: int) -> int:
 
 
 class Graph:
-    """The nodes, by number."""
+    """The nodes, by index."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def add(self, kind: str, width: int, *made_of: Any) -> int:
-        """The number of a node, a new one if there is no such node yet."""
+        """Returns the index of a node, which is added unless it exists."""
         node = (kind, width, *made_of)
         number = self._numbers.get(node)
         if number is None:
@@ -64,20 +65,20 @@ class Graph:
         return number
 
     def width(self, number: int) -> int:
-        """Bits of a node."""
+        """Returns the width of a node in bits."""
         return self.nodes[number].width
 
     def const(self, width: int, value: int) -> int:
-        """A constant."""
+        """Returns a constant."""
         return self.add("const", width, value & _ones(width))
 
     def value(self, number: int) -> int | None:
-        """The value of a constant, else None."""
+        """Returns the value of a constant node; None for any other."""
         node = self.nodes[number]
         return node.value if isinstance(node, Const) else None
 
     def slice(self, number: int, shift: int, width: int) -> int:
-        """Bits of a node."""
+        """Returns ``width`` bits of a node, from bit ``shift`` on."""
         node = self.nodes[number]
         if shift == 0 and width == node.width:
             return number
@@ -98,7 +99,7 @@ class Graph:
         return self.add("slice", width, number, shift)
 
     def copies(self, bit: int, count: int) -> int:
-        """Copies of a bit side by side."""
+        """Returns a bit replicated ``count`` times."""
         if count == 1:
             return bit
         if (value := self.value(bit)) is not None:
@@ -106,7 +107,7 @@ class Graph:
         return self.add("rep", count, bit)
 
     def cat(self, parts: Sequence[tuple[int, int]], width: int) -> int:
-        """Nodes side by side, each at its place; zeros between them."""
+        """Returns the concatenation of nodes, each at its bit position, with zeros between them."""
         merged: list[tuple[int, int]] = []
         constant = 0
         for part, at in parts:
@@ -128,7 +129,7 @@ class Graph:
         return self.add("cat", width, tuple(merged))
 
     def _joined(self, low: int, low_at: int, high: int, at: int) -> int | None:
-        """One node for two that are neighbours, when there is one."""
+        """Returns a single node for two adjacent parts, if there is one."""
         one, other = self.nodes[low], self.nodes[high]
         if low_at + one.width != at:
             return None
@@ -144,7 +145,7 @@ class Graph:
         return None
 
     def invert(self, number: int) -> int:
-        """All bits the other way."""
+        """Returns the bitwise complement."""
         node = self.nodes[number]
         if isinstance(node, Const):
             return self.const(node.width, ~node.value)
@@ -155,7 +156,7 @@ class Graph:
         )
 
     def negate(self, number: int) -> int:
-        """0 less the number."""
+        """Returns the two's complement negation."""
         value = self.value(number)
         return (
             self.const(self.width(number), -value)
@@ -164,7 +165,7 @@ class Graph:
         )
 
     def mux(self, condition: int, one: int, other: int) -> int:
-        """``one`` where the condition is 1."""
+        """Returns ``one`` where the condition is 1, else ``other``."""
         if one == other:
             return one
         if (value := self.value(condition)) is not None:
@@ -184,7 +185,7 @@ class Graph:
         return self.add("mux", width, condition, one, other)
 
     def binary(self, name: str, a: int, b: int) -> int:
-        """An operation of two nodes of one width."""
+        """Returns an operation of two nodes of equal width."""
         width = self.width(a)
         one, other = self.value(a), self.value(b)
         if (
@@ -210,7 +211,9 @@ class Graph:
         return self.add(name, 1 if name in ("eq", "ult", "slt") else width, a, b)
 
     def with_constant(self, name: str, a: int, value: int, width: int) -> int | None:
-        """The simplified form of an operation with a constant on the right, if there is one."""
+        """Returns the simplified form of an operation with a constant right operand; None if there
+        is none.
+        """
         ones = _ones(width)
         if value == 0:
             if name in ("or", "xor", "add", "sub", "shl", "shr", "sar"):
@@ -240,7 +243,9 @@ class Graph:
         return None
 
     def pick(self, index: int, picks: Sequence[int]) -> int:
-        """One of several by number, the last one beyond their end."""
+        """Returns a selection of one of several nodes by index; an index beyond the end selects the
+        last.
+        """
         if (number := self.value(index)) is not None:
             return picks[min(number, len(picks) - 1)]
         end = len(picks)
@@ -251,14 +256,14 @@ class Graph:
         return self.add("pick", self.width(picks[0]), index, tuple(picks[:end]))
 
     def all_of(self, nodes: Sequence[int]) -> int:
-        """Whether all of these bits are 1."""
+        """Returns the AND of bits."""
         result = self.const(1, 1)
         for node in nodes:
             result = self.binary("and", node, result)
         return result
 
     def any_of(self, nodes: Sequence[int]) -> int:
-        """Whether one of these bits is 1."""
+        """Returns the OR of bits."""
         result = self.const(1, 0)
         for node in nodes:
             result = self.binary("or", node, result)
@@ -278,7 +283,7 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 
 
 def _fold(name: str, width: int, a: int, b: int) -> int | None:
-    """The operation on constants."""
+    """Computes an operation on constants; None if it cannot be folded."""
     if name == "slt":
         half = 1 << width - 1
         return int((a ^ half) < (b ^ half))

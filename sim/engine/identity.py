@@ -1,10 +1,9 @@
-"""The identity of a design, from its object before it is elaborated, so that its compiled model can
-be used again.
+"""The identity of a design, derived from its object before elaboration, to find its compiled model.
 
-Elaboration is a function of the object (its class, its attributes, theirs, and so on) and of the source code. Both go
-into a digest, together with everything else that a compiled model depends on. An object that can't
-be identified for certain (a closure, an object without a source file) has no identity, and such a
-design is elaborated each time.
+Elaboration is a function of the object (its class, its attributes, theirs, and so on) and of the
+source code. Both are hashed to a digest, with everything else that a compiled model depends on. An
+object that cannot be identified for certain (a closure, an object without a source file) has no
+identity, and such a design is elaborated each time.
 """
 
 import ast
@@ -27,26 +26,28 @@ from amaranth.hdl import Elaboratable, MemoryData, Shape, Signal
 __all__ = ["Identity", "identify"]
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The folder of the packages."""
+"""The folder that contains the packages."""
 ALWAYS = ("rtl", "sim/engine")
-"""Folders whose source every design depends on."""
+"""Folders whose source files every design depends on."""
 _PLAIN = (int, float, str, bytes, bool, type(None), range, type(...))
 _SKIPPED = {"src_loc", "_src_loc", "__weakref__", "__dict__"}
 _STARTED = time.time()
 
 
 class _UncertainError(Exception):
-    """Something whose meaning is not all in its attributes and in source files."""
+    """An object whose behaviour is not determined by its attributes and source files."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Of a design that was not elaborated yet.
+    """The identity of a design that has not been elaborated.
 
     Attributes:
-        digest: Equal for designs that elaborate to the same netlist and are compiled to the same model.
-        signals, memories, elaboratables: Those that can be reached from the design's object, in an order that designs
+        digest: Equal for designs that elaborate to the same netlist and compile to the same model.
+        signals: The signals that can be reached from the design's object, in an order that designs
             with equal digests share.
+        memories: Its memories, likewise.
+        elaboratables: Its elaboratables, likewise.
     """
 
     digest: str
@@ -56,7 +57,7 @@ class Identity:
 
 
 def identify(design: Any, *depends: str) -> Identity | None:
-    """The identity of a design, None where it has none; ``depends`` is what else goes into the digest."""
+    """Returns the identity of a design, None if it has none; ``depends`` is hashed, too."""
     walk = _Walk()
     try:
         walk.visit(design)
@@ -64,7 +65,7 @@ def identify(design: Any, *depends: str) -> Identity | None:
     except (_UncertainError, RecursionError):
         return None
     if any(changed >= _process_start() for _, _, changed in sources):
-        return None  # the imported code may be older than the change
+        return None  # The imported code may be older than the change.
     parts = [*walk.parts, *depends, platform.python_version(), version("amaranth"), str(ROOT)]
     parts += [f"{name} {digest}" for name, digest, _ in sources]
     return Identity(
@@ -76,7 +77,7 @@ def identify(design: Any, *depends: str) -> Identity | None:
 
 
 class _Walk:
-    """Visits an object and all that it refers to, and records each object once."""
+    """Visits an object and all objects that it refers to, each once."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -85,10 +86,11 @@ class _Walk:
         self.elaboratables: list[Any] = []
         self.modules: set[str] = set()
         self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no other object gets the id of a visited one
+        # Keeps visited objects alive, so that no other object gets the id of one.
+        self._kept: list[Any] = []
 
     def visit(self, thing: Any) -> None:
-        """Notes a thing."""
+        """Hashes an object, and what it refers to."""
         kind = type(thing)
         if kind in _PLAIN:
             self.parts.append(repr(thing))
@@ -144,7 +146,9 @@ class _Walk:
             self.visit(thing)
 
     def _named(self, thing: Any) -> str:
-        """The name of a class or function, which must be the one that its module has under that name."""
+        """Returns the name of a class or function, which must be found under that name in its
+        module.
+        """
         module, name = getattr(thing, "__module__", None), thing.__qualname__
         if module is None or "<" in name or module == "__main__":
             raise _UncertainError
@@ -153,7 +157,7 @@ class _Walk:
 
 
 def _attributes(thing: Any) -> Iterator[Any]:
-    """Names and values of an object's attributes, in any kind of storage."""
+    """Yields names and values of an object's attributes, in any kind of storage."""
     try:
         for name, value in object.__getattribute__(thing, "__dict__").items():
             if name not in _SKIPPED and not name.startswith("_MustUse__"):
@@ -176,10 +180,12 @@ def _attributes(thing: Any) -> Iterator[Any]:
 
 
 def _sources(modules: set[str]) -> list[tuple[str, str, float]]:
-    """The files that these modules and all designs depend on: name, digest, time of change.
+    """Returns the files on which these modules and all designs depend: name, digest, time of
+    modification.
 
-    A module depends on what it imports, and so on. Importing it also executes the packages around it, so their files
-    count; but what these import does not, unless a name is imported from the package itself.
+    A module depends on its imports, recursively. Importing it also executes the packages around it,
+    so their files are included, but not their imports, unless a name is imported from the package
+    itself.
     """
     files = {
         path
@@ -210,8 +216,9 @@ def _digest(path: Path, _changed: int) -> tuple[str, str, float]:
 
 @cache
 def _files_of(module: str) -> tuple[Path | None, tuple[Path, ...]]:
-    """The file of a module, and those of the packages around it. None, and no files, for a library and for a name that
-    is no module.
+    """Returns the file of a module, and the files of its enclosing packages.
+
+    For a library, and for a name that is no module, it returns None and no files.
     """
     parts = module.split(".")
     if not (ROOT / parts[0]).is_dir():
@@ -230,7 +237,7 @@ def _files_of(module: str) -> tuple[Path | None, tuple[Path, ...]]:
 
 @cache
 def _imports(path: Path, _changed: int) -> tuple[str, ...]:
-    """What a file imports of the packages here, anywhere in it."""
+    """Returns the modules of this project that a file imports, anywhere in it."""
     names = []
     package = path.relative_to(ROOT).parts[:-1]
     for node in ast.walk(ast.parse(path.read_bytes())):
@@ -248,7 +255,9 @@ def _imports(path: Path, _changed: int) -> tuple[str, ...]:
 
 @cache
 def _process_start() -> float:
-    """When this process began, before it imported anything: in seconds since 1970, not too early."""
+    """Returns the start time of this process, before it imported anything, in seconds since 1970;
+    not too early.
+    """
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         return (
@@ -257,4 +266,5 @@ def _process_start() -> float:
             + (ticks + 1) / os.sysconf("SC_CLK_TCK")
         )
     except (AttributeError, OSError, ValueError):
-        return _STARTED  # when this file was imported, on systems that do not report it
+        # The time of this file's import, on systems that do not report the start time.
+        return _STARTED

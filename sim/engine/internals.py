@@ -1,6 +1,6 @@
-"""The parts of Amaranth that are not public and that the engines build on: the reason why its version is pinned.
+"""The private parts of Amaranth on which the engines build; they are why its version is pinned.
 
-Their types are unknown to type checkers.
+Type checkers do not know their types.
 """
 
 from importlib import import_module

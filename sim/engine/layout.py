@@ -1,8 +1,9 @@
-"""What the engine knows of a compiled design: where each signal and memory is, the messages of
+"""The layout of a compiled design: the location of each signal and memory, and the messages of
 prints and assertions.
 
-A :class:`StateLayout` is made from an elaborated design, or from the record of an earlier one, for a design that was
-not elaborated. In a record, signals and memories are numbered as :class:`~sim.engine.identity.Identity` lists them.
+A :class:`StateLayout` is made from an elaborated design or, without elaboration, from the record of
+an earlier one. In a record, signals and memories are numbered in the order of
+:class:`~sim.engine.identity.Identity`.
 """
 
 from collections.abc import Sequence
@@ -25,21 +26,22 @@ class SignalDriver(IntEnum):
     """The driver of a signal."""
 
     INPUT = 0
-    """Testbenches."""
+    """Driven by testbenches."""
     CLOCK = 1
-    """A clock process; it is the clock of a domain."""
+    """Driven by a clock process; the clock of a domain."""
     RESET = 2
-    """Testbenches; it is the asynchronous reset of a domain."""
+    """Driven by testbenches; the asynchronous reset of a domain."""
     REGISTER = 3
-    """The design, from a clock domain."""
+    """Driven by the design, from a clock domain."""
     COMBINATIONAL = 4
-    """The design, from the domain comb."""
+    """Driven by the design, from the domain comb."""
 
 
 @dataclass(frozen=True)
 class DesignSignal:
-    """A signal of the design: its driver, and where it is; None where the model does not have
-    it."""
+    """A signal of the design: its driver, and its location; None if the model does not have the
+    signal.
+    """
 
     role: SignalDriver
     place: SignalLocation | None
@@ -47,14 +49,16 @@ class DesignSignal:
 
 @dataclass
 class StateLayout:
-    """All facts about a compiled design.
+    """The layout of a compiled design.
 
     Attributes:
         library: The compiled model.
-        settles: More than rising clock edges has an effect on what is kept.
+        settles: Whether events other than rising clock edges change stored words.
         messages: The prints and checks, by number.
-        domains (dict of ClockDomain): Those of the top module.
-        inputs: Those that the design uses and does not drive.
+        domains (dict of ClockDomain): The clock domains of the top module.
+        signals: The signals of the design, each as DesignSignal.
+        memories: The memories with their locations.
+        inputs: The signals that the design uses and does not drive.
     """
 
     library: Path
@@ -66,11 +70,11 @@ class StateLayout:
     inputs: list[Signal] = field(default_factory=list)
 
     def memory(self, memory: MemoryData) -> MemoryLocation | None:
-        """Where a memory is, None when the design has no such memory."""
+        """Returns the location of a memory; None if the design has no such memory."""
         return next((place for data, place in self.memories if data is memory), None)
 
     def record(self, identity: Identity) -> dict[str, Any]:
-        """The record of this, for a design of that identity: numbers, texts, lists and dicts."""
+        """Returns the record of this layout, for a design of that identity, as JSON values."""
         numbers: Any = SignalDict()
         for number, signal in enumerate(identity.signals):
             numbers[signal] = number
@@ -118,7 +122,9 @@ class StateLayout:
 
     @classmethod
     def restore(cls, record: dict[str, Any], identity: Identity, folder: Path) -> "StateLayout":
-        """The layout from a record of a design with this identity, its library in ``folder``."""
+        """Returns the layout from a record of a design with this identity; the library is in
+        ``folder``.
+        """
         signals = list(identity.signals)
         traces = [trace and _trace(*trace) for trace in record["signals"]]
         for name, width, signed, init, role, place in record["hidden"]:

@@ -1,4 +1,7 @@
-"""Where signals and memories are in a compiled model."""
+"""Locations of signals and memories in a compiled model.
+
+A *stored word* is an element of the model's array of words, and a *place* is its index.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +11,14 @@ __all__ = ["MemoryLocation", "SignalLocation", "WordBits"]
 
 
 class WordBits(NamedTuple):
-    """``width`` bits of a kept word, from its bit ``shift`` on, which are those of a signal from ``position`` on."""
+    """Bits of a signal in a stored word.
+
+    Attributes:
+        word: The place of the word.
+        shift: First bit in the word.
+        width: Number of bits.
+        position: First bit in the signal.
+    """
 
     word: int
     shift: int
@@ -18,12 +28,12 @@ class WordBits(NamedTuple):
 
 @dataclass(frozen=True)
 class SignalLocation:
-    """The bits of a signal.
+    """The location of a signal's bits.
 
     Attributes:
-        pieces: Those that are in kept words.
-        constant: The others, at their places in the signal.
-        combinational: Whether they are computed from other signals.
+        pieces: The bits in stored words.
+        constant: The value of the other bits, at their positions in the signal.
+        combinational: Whether the signal is computed from other signals.
     """
 
     pieces: tuple[WordBits, ...]
@@ -31,24 +41,26 @@ class SignalLocation:
     combinational: bool
 
     def record(self) -> list[Any]:
-        """As numbers and lists."""
+        """Returns the location as JSON values."""
         return [[list(piece) for piece in self.pieces], self.constant, self.combinational]
 
     @classmethod
     def restore(cls, record: Sequence[Any]) -> "SignalLocation":
-        """From its record."""
+        """Returns the location from its record."""
         pieces, constant, combinational = record
         return cls(tuple(WordBits(*piece) for piece in pieces), constant, combinational)
 
 
 @dataclass(frozen=True)
 class MemoryLocation:
-    """A memory: its number, where its rows begin among all memories' words, and how many words each has."""
+    """The location of a memory: its number, the index of its first row in the array of all
+    memories, and the words of a row.
+    """
 
     number: int
     base: int
     words: int
 
     def record(self) -> list[int]:
-        """As a list."""
+        """Returns the location as a list."""
         return [self.number, self.base, self.words]

@@ -1,4 +1,4 @@
-"""From a netlist of cells to a graph of words."""
+"""Translates a netlist of cells to a graph of words."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -29,12 +29,12 @@ __all__ = ["Lowering", "MemoryWords", "OutputBits"]
 
 
 _ARMS = 4
-"""So many arms of a switch make it a choice by number."""
+"""Minimum number of arms for which a switch becomes a selection by index."""
 
 
 @dataclass(frozen=True)
 class OutputBits:
-    """Bits of a cell's output, from ``start`` on."""
+    """A range of bits of a cell's output, from ``start`` on."""
 
     start: int
     width: int
@@ -42,7 +42,9 @@ class OutputBits:
 
 @dataclass
 class MemoryWords:
-    """A memory: ``words`` words a row, of these widths; where it begins among all memories' words."""
+    """A memory: the widths of the words of a row, and the index of its first row in the array of
+    all memories.
+    """
 
     widths: tuple[int, ...]
     depth: int
@@ -52,7 +54,7 @@ class MemoryWords:
 
 @dataclass
 class _Output:
-    """A cell's output: its parts, and the node of each that was needed so far."""
+    """A cell's output: its parts, and their nodes, which are made on demand."""
 
     starts: list[int]
     widths: list[int]
@@ -60,13 +62,13 @@ class _Output:
 
 
 class Lowering:
-    """Makes nodes for the cells of a netlist on demand. Cells of ``fine`` are taken apart bit by
-    bit.
+    """Makes nodes for the cells of a netlist on demand. Cells in ``fine`` are split into single
+    bits.
 
     Attributes:
-        states: By place: which cell, and which bits of it, a kept word is.
-        memories: By the number of the memory's cell.
-        modules: The module that needed each node first.
+        states: By place: the cell of a stored word, and the bits of its output.
+        memories: Memories by the index of their cell.
+        modules: By node: the first module that needed it.
     """
 
     def __init__(self, netlist: Any, fine: set[int]) -> None:
@@ -101,7 +103,7 @@ class Lowering:
                 self._keep(number, cell)
 
     def _keep(self, number: int, cell: Any) -> None:
-        """Places for the words that a cell keeps."""
+        """Allocates places for the words that a cell stores."""
         if isinstance(cell, Top):
             parts = [
                 OutputBits(start + low, min(WORD, width - low))
@@ -128,23 +130,23 @@ class Lowering:
         return number
 
     def claim(self, module: int) -> None:
-        """New nodes belong to this module."""
+        """Assigns all new nodes to this module."""
         missing = len(self.graph.nodes) - len(self.modules)
         if missing > 0:
             self.modules += [module] * missing
 
     def is_input(self, place: int) -> bool:
-        """Whether a kept word is an input's."""
+        """Whether a stored word belongs to an input."""
         return place < len(self.states) and isinstance(self._cells[self.states[place][0]], Top)
 
     def memory_number(self, cell: int) -> int:
-        """The place of a cell among all memories."""
+        """Returns the index of a memory's cell among all memories."""
         return list(self.memories).index(cell)
 
     # Values.
 
     def word(self, nets: Sequence[Any]) -> int:
-        """The node of a value of up to 64 bits."""
+        """Returns the node of a value of up to 64 bits."""
         graph, parts, at, count = self.graph, [], 0, len(nets)
         while at < count:
             net, end = nets[at], self.run_end(nets, at)
@@ -160,15 +162,17 @@ class Lowering:
         return graph.cat(parts, count)
 
     def bit(self, net: Any) -> int:
-        """The node of one net."""
+        """Returns the node of one net."""
         return self.word((net,))
 
     def bits(self, nets: Sequence[Any]) -> Bits:
-        """A value of any width, whole words first."""
+        """Returns a value of any width, whole words first."""
         return tuple((self.word(nets[low : low + WORD]), low) for low in range(0, len(nets), WORD))
 
     def run_end(self, nets: Sequence[Any], at: int) -> int:
-        """The end of the neighbours that begin at a place of a value: constants, or bits of one part of a cell."""
+        """Returns the end of the run that begins at a position of a value: constants, or adjacent
+        bits of one part of a cell.
+        """
         net, end = nets[at], at + 1
         if net.is_const:
             while end < len(nets) and end - at < WORD and nets[end].is_const:
@@ -181,7 +185,7 @@ class Lowering:
         return end
 
     def _part(self, number: int, bit: int) -> tuple[int, int, int]:
-        """Start, width and node of the part of a cell's output that has a bit."""
+        """Returns start, width and node of the part of a cell's output that contains a bit."""
         output = self._outputs.get(number)
         if output is None:
             cell = self._cells[number]
@@ -207,7 +211,7 @@ class Lowering:
         return output.starts[index], output.widths[index], node
 
     def _parts_of(self, number: int, cell: Any) -> list[OutputBits]:
-        """How a cell's output is taken apart."""
+        """Returns the parts into which a cell's output is split."""
         match cell:
             case AssignmentList() if number in self._fine:
                 return [OutputBits(bit, 1) for bit in range(len(cell.default))]
@@ -334,8 +338,7 @@ class Lowering:
 
 
 def _runs(nets: Sequence[Any]) -> list[int]:
-    """Where a value is concatenated: the places between bits that are not adjacent at their
-    source."""
+    """Returns the positions between bits of a value that are not adjacent at their source."""
     marks = []
     for at in range(1, len(nets)):
         before, net = nets[at - 1], nets[at]
@@ -345,7 +348,9 @@ def _runs(nets: Sequence[Any]) -> list[int]:
 
 
 def _cut(width: int, marks: Iterable[int], firm: Iterable[int] = ()) -> list[OutputBits]:
-    """Parts of up to 64 bits, at marks where possible, and at each firm one."""
+    """Splits a width into parts of up to 64 bits, at each firm mark, and at the other marks where
+    possible.
+    """
     ends = sorted({*firm, width} - {0})
     parts, start = [], 0
     wanted = [mark for mark in marks if 0 < mark < width]

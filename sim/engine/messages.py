@@ -1,4 +1,4 @@
-"""What a compiled design prints and asserts, from the values that it notes when that happens."""
+"""The prints and assertions of a compiled design, formatted from the values that the model records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _KINDS = {"assert": "Assertion violated", "assume": "Assumption violated"}
 
 @dataclass(frozen=True)
 class _Value:
-    """A value in a message: its bits, the words in which they come, its format (Python's)."""
+    """A value in a message: its bits, the number of words that hold it, and its Python format."""
 
     width: int
     signed: bool
@@ -21,7 +21,7 @@ class _Value:
     form: str
 
     def text(self, value: int) -> str:
-        """The value, formatted for the message."""
+        """Returns the formatted value."""
         if self.signed and self.width and value >> self.width - 1 & 1:
             value -= 1 << self.width
         if self.form.endswith("s"):
@@ -35,9 +35,9 @@ class Message:
 
     Attributes:
         kind: ``print``, ``assert``, ``assume`` or ``cover``.
-        place: Of its source, ``file:line``.
-        clocked: It belongs to a clock.
-        chunks (tuple of str and values): What it says.
+        place: Source location, ``file:line``.
+        clocked: Whether it belongs to a clock.
+        chunks (tuple of str and values): Its text and values, in order.
     """
 
     kind: str
@@ -47,7 +47,9 @@ class Message:
 
     @classmethod
     def of(cls, cell: Any, words: Sequence[int]) -> "Message":
-        """That of a cell of the netlist; ``words``: how many each of its values takes."""
+        """Returns the message of a cell of the netlist; ``words`` are the numbers of words of its
+        values.
+        """
         left = list(words)
         chunks = [
             chunk
@@ -64,7 +66,7 @@ class Message:
         )
 
     def record(self) -> list[Any]:
-        """As texts and lists."""
+        """Returns the message as JSON values."""
         return [
             self.kind,
             self.place,
@@ -79,7 +81,7 @@ class Message:
 
     @classmethod
     def restore(cls, record: Sequence[Any]) -> "Message":
-        """From its record."""
+        """Returns the message from its record."""
         kind, place, clocked, chunks = record
         return cls(
             kind,
@@ -93,9 +95,9 @@ class Messages:
     """The messages of a design's prints and checks, by number.
 
     Attributes:
-        text: What was printed and not taken yet.
-        failure: Place and message of the first failed assertion.
-        combinational: Some of them belong to no clock.
+        text: Printed text that has not been taken yet.
+        failure: Source location and message of the first failed assertion.
+        combinational: Whether some messages belong to no clock.
     """
 
     def __init__(self, messages: Sequence[Message]) -> None:
@@ -105,16 +107,16 @@ class Messages:
         self.combinational = any(not message.clocked for message in messages)
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Discards the text and the failure."""
         self.text, self.failure = "", None
 
     def take_text(self) -> str:
-        """What was printed; it is forgotten."""
+        """Returns the printed text, and discards it."""
         text, self.text = self.text, ""
         return text
 
     def take(self, events: Sequence[int]) -> None:
-        """Takes events: each is a number and the words of the message's values."""
+        """Processes events: each is the number of a message and the words of its values."""
         at = 0
         while at < len(events):
             message, at = self._messages[events[at]], at + 1

@@ -1,4 +1,4 @@
-"""A compiled model, through ctypes: its kept words, its memories, and its clock loop."""
+"""A compiled model, through ctypes: its stored words, its memories, and its clock loop."""
 
 import ctypes
 import weakref
@@ -12,16 +12,16 @@ from sim.engine.tape import Tape
 __all__ = ["FAILURE", "TEXT", "ClockRun", "CompiledModel", "Field", "MemoryField"]
 
 TEXT, FAILURE = 1, 2
-"""Bits of what a step reports: the design printed something, an assertion failed."""
+"""Bits of the result of a step: the design printed something, an assertion failed."""
 ROOM = 1 << 18
-"""Words of changes that the clock loop collects before it returns to hand them over."""
+"""Size in words of the buffer of changes; when it is full the clock loop returns."""
 _SAMPLE = 32
 _NOTHING = WordBits(-1, 0, 1, 0)
-"""What the clock loop takes for no signal."""
+"""Passed to the clock loop in place of a signal, for none."""
 
 
 def _library(path: Path) -> ctypes.CDLL:
-    """The shared object with the types of runtime.cc's functions."""
+    """Loads the shared object and sets the types of runtime.cc's functions."""
     library = ctypes.CDLL(str(path))
     pointer, size, flag, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint32
     words, halves = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(number)
@@ -63,7 +63,9 @@ def _library(path: Path) -> ctypes.CDLL:
 
 
 class Field:
-    """The bits of a signal. Values are unsigned. Reading one that is computed first brings all of them up to date."""
+    """The bits of a signal, as an unsigned number. Reading a combinational signal first updates all
+    of them.
+    """
 
     __slots__ = ("_model", "_pieces", "combinational", "constant", "pieces")
 
@@ -77,7 +79,7 @@ class Field:
         self.combinational = place.combinational
 
     def read(self) -> int:
-        """The value now."""
+        """Returns the current value."""
         if self.combinational and not self._model.fresh:
             self._model.refresh()
         words, value = self._model.words, self.constant
@@ -86,7 +88,9 @@ class Field:
         return value
 
     def write(self, value: int) -> None:
-        """Changes an input or a register; what depends on it follows with the next step or read."""
+        """Writes an input or a register; signals that depend on it follow with the next step or
+        read.
+        """
         model = self._model
         for place, shift, mask, at in self._pieces:
             model.words[place] = (
@@ -110,12 +114,12 @@ class MemoryField:
         )
 
     def read(self, row: int = 0) -> int:
-        """A row."""
+        """Returns the value of a row."""
         first = self._base + row * self._words
         return sum(self._model.rows[first + index] << 64 * index for index in range(self._words))
 
     def write(self, value: int, row: int = 0) -> None:
-        """Changes a row."""
+        """Writes a row."""
         first = self._base + row * self._words
         for index in range(self._words):
             self._model.rows[first + index] = value >> 64 * index & (1 << 64) - 1
@@ -124,7 +128,9 @@ class MemoryField:
 
 
 class ClockRun(NamedTuple):
-    """Clock cycles that have passed, whether the awaited signal ended them, and the TEXT and FAILURE bits."""
+    """Number of clock cycles that have passed, whether the awaited signal ended them, and the TEXT
+    and FAILURE bits.
+    """
 
     cycles: int
     ended: bool
@@ -135,8 +141,9 @@ class CompiledModel:
     """One instance of a compiled design.
 
     Attributes:
-        words, rows: The kept words; those of all memories.
-        fresh: Whether computed values are up to date.
+        words: The stored words.
+        rows: The words of all memories.
+        fresh: Whether combinational signals are up to date.
         settles: Whether every change of an input needs a step, not only rising clock edges.
         path: The library.
     """
@@ -155,26 +162,26 @@ class CompiledModel:
         self.fresh = False
 
     def reset(self) -> None:
-        """Back to the initial state; the drivers of inputs write them again."""
+        """Restores the initial state; the drivers of inputs write them again."""
         self._library.model_reset(self._model)
         self._messages.clear()
         self.fresh = False
 
     def record(self) -> Tape:
-        """Notes on a tape what is done from now on, up to the next :meth:`reset` a run without its begin."""
+        """Records the calls to the model on a tape, up to :meth:`stop` or the next :meth:`reset`."""
         self._library = tape = Tape(self._library, self.words)
         return tape
 
     def stop(self, tape: Tape) -> None:
-        """Notes nothing more."""
+        """Ends the recording."""
         self._library = tape.library
 
     def touch(self, place: int) -> None:
-        """A kept word was changed."""
+        """Informs the model that a stored word was changed."""
         self._library.model_touch(self._model, place)
 
     def touch_memory(self, number: int) -> None:
-        """A memory was changed."""
+        """Informs the model that a memory was changed."""
         self._library.model_touch_memory(self._model, number)
 
     def step(self) -> int:
@@ -186,12 +193,12 @@ class CompiledModel:
         return self._events()
 
     def refresh(self) -> None:
-        """Brings computed values up to date."""
+        """Updates combinational signals."""
         self._library.model_look(self._model)
         self.fresh = True
 
     def _events(self) -> int:
-        """Takes the messages of prints and checks."""
+        """Processes the recorded prints and checks; returns TEXT and FAILURE bits."""
         size = self._library.model_events_size(self._model)
         if size:
             self._messages.take(self._library.model_events(self._model)[:size])
@@ -199,7 +206,7 @@ class CompiledModel:
         return (TEXT if self._messages.text else 0) | (FAILURE if self._messages.failure else 0)
 
     def take_text(self) -> str:
-        """What the design printed since the last call."""
+        """Returns the text that the design printed since the last call."""
         return self._messages.take_text()
 
     def failure(self) -> tuple[str, str]:
@@ -222,17 +229,21 @@ class CompiledModel:
         self._widths.append(words)
 
     def sample(self) -> bool:
-        """Records the changes of the watched signals, as one cycle; returns whether it is time to take them."""
+        """Records the changes of the watched signals, as one cycle; returns whether the buffer
+        should be emptied.
+        """
         self.fresh = True
         return self._library.model_sample(self._model) >= ROOM
 
     @property
     def recorded(self) -> int:
-        """Words of changes that :meth:`take_changes` would take."""
+        """Number of words of changes that :meth:`take_changes` would return."""
         return self._library.model_changes_size(self._model)
 
     def take_changes(self) -> list[tuple[int, int, int]]:
-        """The recorded changes since the last call: cycle, number of the watched signal, value."""
+        """Returns the changes recorded since the last call: cycle, index of the watched signal,
+        value.
+        """
         size = self._library.model_changes_size(self._model)
         octets = ctypes.string_at(self._library.model_changes(self._model), _SAMPLE // 8 * size)
         words, widths, changes, at = memoryview(octets).cast("I"), self._widths, [], 0
@@ -247,9 +258,9 @@ class CompiledModel:
         return changes
 
     def run(self, clock: Field, count: int, until: Field | None) -> ClockRun:
-        """Runs up to ``count`` clock cycles; ``until`` at 1 before an edge makes that edge the last.
+        """Runs up to ``count`` clock cycles; an edge that finds ``until`` at 1 is the last.
 
-        It may return early, to have text or changes taken.
+        It may return early, if text is printed or the buffer of changes is full.
         """
         hit = ctypes.c_int()
         (clock_bit,) = clock.pieces

@@ -1,4 +1,4 @@
-"""From a design to a netlist, with the loops named that pysim would hang on."""
+"""Flattens a design to a netlist, and reports combinational loops, on which pysim would hang."""
 
 from typing import Any
 
@@ -24,11 +24,11 @@ __all__ = [
 ]
 
 ROOT = "(design)"
-"""The name of the top module, which is not visible."""
+"""The name of the top module, which is not shown."""
 
 
 def driven_signals(design: Any, domain: str | None = None) -> Any:
-    """The signals that the design itself drives, or those that it drives from one domain."""
+    """Returns the signals that the design drives, or those that it drives from one domain."""
     driven = SignalSet()
     for fragment in design.fragments:
         for name, statements in getattr(fragment, "statements", {}).items():
@@ -43,14 +43,15 @@ def driven_signals(design: Any, domain: str | None = None) -> Any:
 
 
 def undriven_signals(design: Any) -> Any:
-    """The signals that the design uses and leaves to others: its inputs, clocks and resets."""
+    """Returns the signals that the design uses and does not drive: its inputs, clocks and resets."""
     driven = driven_signals(design)
     return SignalSet(signal for signal in design.signal_lca if signal not in driven)
 
 
 def with_ports(design: Any) -> Any:
-    """The design with its inputs as ports, and the data of memory read ports, which stays even if
-    it is not read."""
+    """Returns the design with its inputs as ports, and the data of memory read ports, which are
+    kept even if unused.
+    """
     data = SignalSet()
     for fragment in design.fragments:
         for port in getattr(fragment, "_read_ports", ()):
@@ -61,7 +62,9 @@ def with_ports(design: Any) -> Any:
 
 
 def to_netlist(design: Any) -> Any:
-    """The nets of a design :func:`with_ports`; CombinationalCycle when it has a combinational loop."""
+    """Returns the netlist of a design :func:`with_ports`; CombinationalCycle if it has a
+    combinational loop.
+    """
     netlist = Netlist()
     emit_netlist(netlist, design, all_undef_to_ff=False)
     netlist.check_comb_cycles()
@@ -70,12 +73,14 @@ def to_netlist(design: Any) -> Any:
 
 
 def check_loops(design: Any) -> None:
-    """Raises CombinationalCycle, with the loop's signals and their places, when the design has a combinational loop."""
+    """Raises CombinationalCycle, with the loop's signals and source locations, if the design has a
+    combinational loop.
+    """
     to_netlist(with_ports(design))
 
 
 def check_supported(design: Any, domains: set[Any], driven: Any) -> None:
-    """EngineError for what the compiled engine does not simulate."""
+    """Raises EngineError for constructs that the compiled engine does not simulate."""
     for fragment in design.fragments:
         if isinstance(fragment, (Instance, IOBufferInstance)):
             what = fragment.type if isinstance(fragment, Instance) else "an I/O buffer"

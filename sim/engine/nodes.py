@@ -1,4 +1,4 @@
-"""What the nodes of a graph are: classes, each with what it is made of."""
+"""The kinds of nodes of a graph: a class for each, with its operands."""
 
 from typing import NamedTuple
 
@@ -19,10 +19,10 @@ __all__ = [
 ]
 
 WORD = 64
-"""Bits of the largest word."""
+"""Width of the largest word in bits."""
 
-# What a node does, its width, and what it is made of: numbers of other nodes, and constants. Each begins with its kind,
-# so that nodes of two kinds are never equal.
+# A node holds its kind, its width, and its operands: indices of other nodes, and constants. The
+# kind comes first, so that nodes of two kinds are never equal.
 
 
 class Const(NamedTuple):
@@ -34,7 +34,7 @@ class Const(NamedTuple):
 
 
 class StateWord(NamedTuple):
-    """A word that is kept, a register's or an input's, by its number."""
+    """A stored word, of a register or an input, identified by its place."""
 
     kind: str
     width: int
@@ -51,7 +51,7 @@ class Slice(NamedTuple):
 
 
 class Cat(NamedTuple):
-    """Words side by side: nodes, and the bits at which they begin."""
+    """A concatenation of words: nodes with their first bits."""
 
     kind: str
     width: int
@@ -59,7 +59,7 @@ class Cat(NamedTuple):
 
 
 class Rep(NamedTuple):
-    """Copies of one bit."""
+    """One bit, replicated."""
 
     kind: str
     width: int
@@ -77,9 +77,10 @@ class Unary(NamedTuple):
 class Binary(NamedTuple):
     """An operation of two nodes.
 
-    ``and``, ``or``, ``xor``, ``add``, ``sub``, ``mul``, ``shl`` and ``shr`` are as in C, modulo ``2**width``; ``eq``,
-    ``ult`` and ``slt`` have one bit; ``slt`` and ``sar`` are of signed numbers of a's width. ``udiv`` and ``umod``
-    are 0 when b is 0; so are ``sdiv`` and ``smod``, which round down.
+    ``and``, ``or``, ``xor``, ``add``, ``sub``, ``mul``, ``shl`` and ``shr`` are as in C, modulo
+    ``2**width``; ``eq``, ``ult`` and ``slt`` have one bit; ``slt`` and ``sar`` take signed numbers
+    of a's width. ``udiv`` and ``umod`` are 0 when b is 0; so are ``sdiv`` and ``smod``, which round
+    down.
     """
 
     kind: str
@@ -99,7 +100,7 @@ class Mux(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """One of several by number; the last one beyond their end."""
+    """A selection of one of several nodes by index; an index beyond the end selects the last."""
 
     kind: str
     width: int
@@ -108,7 +109,7 @@ class Pick(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A word of a row of a memory, which is named by the number of its cell."""
+    """A word of a row of a memory, which is identified by the index of its cell."""
 
     kind: str
     width: int
@@ -131,9 +132,9 @@ _CLASSES: dict[str, type[Node]] = {
     "pick": Pick,
     "read": Read,
 }
-"""By kind; all others are Binary."""
+"""Classes by kind; all other kinds are Binary."""
 
 
 def class_of(kind: str) -> type[Node]:
-    """The class of nodes of a kind."""
+    """Returns the class of nodes of a kind."""
     return _CLASSES.get(kind, Binary)

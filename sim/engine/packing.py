@@ -1,9 +1,10 @@
-"""Packed bits: bits that are computed alike and lie side by side are computed as one word.
+"""Packs bits that are computed alike and lie side by side into one word.
 
-Designs compute words bit by bit or field by field: the enables of a row of registers, the fields of a struct that are
-assigned under one condition, a decoder's outputs. As a concatenation each bit costs its own operation, a shift and an
-OR; packed, all of them cost one operation. With what :mod:`~sim.engine.expressions` does for bits that are only moved,
-a cycle of preset default takes 9 % fewer instructions.
+Designs compute words bit by bit or field by field: the enables of a row of registers, the fields of
+a struct that are assigned under one condition, a decoder's outputs. As a concatenation each bit
+costs its own operation, a shift and an OR; packed, all of them cost one operation. Together with
+the bit moves of :mod:`~sim.engine.expressions` this saves 9 % of the instructions of a cycle of
+preset default.
 
 Three rules, each applied to the parts of a concatenation:
 
@@ -20,19 +21,20 @@ from sim.engine.nodes import WORD, Binary, Cat, Mux, Node, Slice, Unary
 __all__ = ["packed"]
 
 _Part = tuple[int, int]
-"""A node, and the bit at which it begins."""
+"""A node and its first bit."""
 _Choices = dict[int, tuple[int, int]]
-"""Conditions that decide what a node is: what it is where each is 1, and where it is 0."""
+"""Conditions that select a node's value: the value where each condition is 1, and where it is 0."""
 
 _DECODED = 3
-"""So many comparisons with neighbouring numbers make a decoder."""
+"""Minimum number of comparisons with consecutive numbers that form a decoder."""
 _COMBINED = 3
-"""So many equal operations are made one, at least."""
+"""Minimum number of equal operations that are merged."""
 
 
 class GraphBuilder(Protocol):
-    """What packing needs of a :class:`~sim.engine.graph.Graph`, which itself packs its
-    concatenations."""
+    """The interface of a :class:`~sim.engine.graph.Graph` that packing needs; the graph itself
+    calls packing for its concatenations.
+    """
 
     nodes: list[Node]
 
@@ -48,15 +50,16 @@ class GraphBuilder(Protocol):
 
 
 def packed(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
-    """The parts of a concatenation, fewer where some are computed alike."""
+    """Returns the parts of a concatenation, with parts that are computed alike merged."""
     return _combined(graph, _chosen(graph, _decoded(graph, parts)))
 
 
 def _runs(
     graph: GraphBuilder, parts: Sequence[_Part], alike: Sequence[object | None]
 ) -> Iterator[tuple[list[_Part], object | None]]:
-    """Parts that follow each other without a gap and are alike, as far as they are; None is like
-    nothing."""
+    """Groups parts that follow each other without a gap and are alike; a part whose ``alike`` is
+    None is alone.
+    """
     run: list[_Part] = []
     kind: object | None = None
     for (node, at), one in zip(parts, alike, strict=True):
@@ -71,10 +74,10 @@ def _runs(
 
 
 def _decoded(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
-    """Comparisons of one value with neighbouring numbers, as a shift."""
+    """Merges comparisons of one value with consecutive numbers into a shift."""
 
     def compared(part: _Part) -> tuple[int, int] | None:
-        """The value, and the number with which bit 0 would compare it."""
+        """Returns the value, and the number with which bit 0 would compare it."""
         node, at = part
         what = graph.nodes[node]
         if not (isinstance(what, Binary) and what.kind == "eq"):
@@ -100,7 +103,7 @@ def _decoded(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
 
 
 def _choices(graph: GraphBuilder, node: int) -> _Choices:
-    """Conditions that decide what a node is."""
+    """Returns the conditions that select a node's value."""
     what = graph.nodes[node]
     match what:
         case Mux():
@@ -119,8 +122,9 @@ def _choices(graph: GraphBuilder, node: int) -> _Choices:
 
 
 def _chosen(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
-    """Parts that one condition chooses, as one choice between words. There may be gaps, which are 0
-    either way."""
+    """Merges parts that one condition selects into one selection between words. Gaps between them
+    are 0 either way.
+    """
     found: list[_Part] = []
     at = 0
     choices = [_choices(graph, node) for node, _ in parts]
@@ -150,7 +154,7 @@ def _chosen(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
 
 
 def _combined(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
-    """Equal operations of bits that are neighbours, as one operation of words."""
+    """Merges equal operations on adjacent bits into one operation on words."""
 
     def operation(node: int) -> str | None:
         what = graph.nodes[node]
@@ -169,7 +173,9 @@ def _combined(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
 
 
 def _binary(graph: GraphBuilder, kind: str, run: Sequence[_Part]) -> int | None:
-    """One operation for a run of binary ones; None if its operands would be no simpler than the run."""
+    """Returns one operation for a run of binary ones; None if its operands would be no simpler than
+    the run.
+    """
     a, b = (_side_by_side(graph, run, operands) for operands in _operands(graph, run))
     if _pieces(graph, a) + _pieces(graph, b) > len(run) // 2 + 1:
         return None
@@ -177,8 +183,9 @@ def _binary(graph: GraphBuilder, kind: str, run: Sequence[_Part]) -> int | None:
 
 
 def _operands(graph: GraphBuilder, run: Sequence[_Part]) -> list[list[int]]:
-    """The operands of a run of operations, first ones and second ones. Those of an operation change
-    places where they are more like the other ones of the operation before."""
+    """Returns the first and the second operands of a run of operations. The operands of an
+    operation are swapped if they then resemble those of the previous operation more.
+    """
     first: list[int] = []
     second: list[int] = []
     for node, at in run:
@@ -202,7 +209,7 @@ def _operands(graph: GraphBuilder, run: Sequence[_Part]) -> list[list[int]]:
 
 
 def _likeness(graph: GraphBuilder, one: int, other: int, distance: int) -> int:
-    """How much speaks for two nodes being bits of one word at such a distance."""
+    """Returns a score of how likely two nodes are bits of one word at this distance."""
     if one == other:
         return 3
     a, b = graph.nodes[one], graph.nodes[other]
@@ -212,7 +219,7 @@ def _likeness(graph: GraphBuilder, one: int, other: int, distance: int) -> int:
 
 
 def _side_by_side(graph: GraphBuilder, run: Sequence[_Part], nodes: Sequence[int]) -> int:
-    """Operands of a run as one word."""
+    """Returns the operands of a run as one word."""
     first = run[0][1]
     last, at = run[-1]
     parts = [(node, start - first) for node, (_, start) in zip(nodes, run, strict=True)]
@@ -220,6 +227,6 @@ def _side_by_side(graph: GraphBuilder, run: Sequence[_Part], nodes: Sequence[int
 
 
 def _pieces(graph: GraphBuilder, node: int) -> int:
-    """What has to be concatenated for a node."""
+    """Returns the number of parts that a node adds to a concatenation."""
     what = graph.nodes[node]
     return len(what.parts) if isinstance(what, Cat) else 1

@@ -1,4 +1,4 @@
-"""A design as C++, and where in it everything is."""
+"""A design as C++, and the locations of its signals and memories."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,18 @@ from sim.engine.messages import Message
 __all__ = ["NodeBits", "TranslatedDesign", "bits_by_node"]
 
 _SMALL = 8
-"""Bits of words that are shown together with their neighbours."""
+"""Limit in bits of words that are concatenated with their neighbours to be shown."""
 
 
 class NodeBits(NamedTuple):
-    """``width`` bits of a node, from its bit ``shift`` on, which are those of a value from ``position`` on."""
+    """Bits of a value in a node.
+
+    Attributes:
+        node: The node.
+        shift: First bit in the node.
+        width: Number of bits.
+        position: First bit in the value.
+    """
 
     node: int
     shift: int
@@ -26,10 +33,13 @@ class NodeBits(NamedTuple):
 
 @dataclass(frozen=True)
 class TranslatedDesign:
-    """A design as C++: ``units`` are translation units.
+    """A design as C++.
 
-    ``place_of`` has the places of kept nodes. ``messages`` are the prints and checks by number.
-    ``settles``: more than rising clock edges has an effect on what is kept.
+    Attributes:
+        units: The translation units.
+        place_of: Places of stored nodes.
+        messages: The prints and checks by number.
+        settles: Whether events other than rising clock edges change stored words.
     """
 
     netlist: Any
@@ -40,7 +50,7 @@ class TranslatedDesign:
     settles: bool
 
     def place(self, nets: Sequence[Any]) -> SignalLocation:
-        """Where a signal with these nets is."""
+        """Returns the location of a signal with these nets."""
         graph, pieces, constant, combinational = self.lowering.graph, [], 0, False
         for node, shift, width, at in bits_by_node(self.lowering, nets):
             if (value := graph.value(node)) is not None:
@@ -51,7 +61,9 @@ class TranslatedDesign:
         return SignalLocation(tuple(pieces), constant, combinational)
 
     def memories(self) -> dict[tuple[str, ...], MemoryLocation]:
-        """Where memories are, by their hierarchical names without that of the design itself."""
+        """Returns the locations of memories by hierarchical name, without the name of the design
+        itself.
+        """
         found = {}
         for number, (index, memory) in enumerate(self.lowering.memories.items()):
             cell = self.netlist.cells[index]
@@ -61,8 +73,8 @@ class TranslatedDesign:
 
 
 def bits_by_node(lowering: Lowering, nets: Sequence[Any]) -> list[NodeBits]:
-    """Where the bits of a value are, in the order of their positions. Nodes are no slices, and concatenated only where
-    many are small.
+    """Returns the bits of a value in nodes, in the order of their positions. Slices are resolved,
+    and only small parts are concatenated.
     """
     found: list[NodeBits] = []
     at = 0
@@ -76,7 +88,7 @@ def bits_by_node(lowering: Lowering, nets: Sequence[Any]) -> list[NodeBits]:
 def _collect(
     lowering: Lowering, node: int, shift: int, width: int, at: int, found: list[NodeBits]
 ) -> None:
-    """Takes a node apart."""
+    """Resolves slices and concatenations of a node."""
     graph = lowering.graph
     what = graph.nodes[node]
     if isinstance(what, Slice):
@@ -96,7 +108,7 @@ def _collect(
 
 
 def _joined(lowering: Lowering, nets: Sequence[Any], apart: Sequence[NodeBits]) -> list[NodeBits]:
-    """Pieces, with neighbours that are computed and small concatenated to words."""
+    """Concatenates adjacent small combinational pieces to words."""
     found: list[NodeBits] = []
     run: list[NodeBits] = []
     for piece in apart:
@@ -110,7 +122,7 @@ def _joined(lowering: Lowering, nets: Sequence[Any], apart: Sequence[NodeBits]) 
 
 
 def _one(lowering: Lowering, nets: Sequence[Any], run: list[NodeBits]) -> list[NodeBits]:
-    """One piece for several."""
+    """Returns one piece for several."""
     if len(run) < 2:
         return run
     start, end = run[0].position, run[-1].position + run[-1].width

@@ -1,4 +1,4 @@
-"""The engine that needs nothing: Amaranth's own simulator, which runs the design as Python code."""
+"""The engine without requirements: Amaranth's own simulator, which runs the design as Python code."""
 
 from typing import Any, ClassVar
 
@@ -9,7 +9,9 @@ __all__ = ["PysimEngine"]
 
 
 class PysimEngine(Engine):
-    """Amaranth's simulator. A combinational loop, which would hang it, raises CombinationalCycle before it starts."""
+    """Amaranth's simulator. A combinational loop, on which it would hang, raises CombinationalCycle
+    before the start.
+    """
 
     name: ClassVar[str] = "pysim"
 

@@ -1,7 +1,7 @@
-"""The next values of registers, as C++.
+"""Generates C++ for the next values of registers.
 
-A register takes its next value at once when nothing reads the old one that is still to be computed at this edge; else
-the value is noted, and taken when all of the edge is done.
+A register is assigned its next value at once if no later computation at this edge reads the old
+value; else the value is stored and assigned at the end of the edge.
 """
 
 from collections import Counter
@@ -14,19 +14,19 @@ from sim.engine.wakes import Wakes
 __all__ = ["Registers", "Word", "readers_first"]
 
 Word = tuple[int, int]
-"""The place of a kept word of a register, and the node of its next value."""
+"""The place of a stored word of a register, and the node of its next value."""
 _SHARED = 3
-"""So many words have a condition in common where it is tested once for all of them."""
+"""Minimum number of words for which a common condition is tested once."""
 
 
 def readers_first(
     functions: Sequence[Sequence[Word]], sources: Callable[[int], set[int]]
 ) -> list[Sequence[Word]]:
-    """An order of functions in which, as far as possible, each comes before those that change what it reads."""
+    """Orders functions so that, as far as possible, each precedes those that change what it reads."""
     owner = {place: number for number, words in enumerate(functions) for place, _ in words}
     waits: list[Counter[int]] = [
         Counter() for _ in functions
-    ]  # by function: how often others read its words
+    ]  # By function: how often others read its words.
     reads: list[set[int]] = []
     for number, words in enumerate(functions):
         others = Counter(
@@ -50,14 +50,15 @@ def readers_first(
 
 
 class Registers:
-    """Writes functions that find next values.
+    """Generates functions that compute next values.
 
     Parameters:
-        place_of (mapping of int to int): Where nodes are that are kept.
-        sources (callable): The places that the expression of a node reads.
+        place_of (mapping of int to int): Places of stored nodes.
+        sources (callable): Returns the places that the expression of a node reads.
         inputs (collection of int): Nodes of the design's inputs.
-        widths (sequence of int): Of the places of registers.
-        late (collection of int): Places whose old value something may need beside the function that finds the new one.
+        widths (sequence of int): Widths by place.
+        late (collection of int): Places whose old value may be read after the function that
+            computes the new one.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Registers:
         self._own: set[int] = set()
 
     def function(self, number: int, words: Sequence[Word]) -> str:
-        """The statements of a function."""
+        """Returns the statements of a function."""
         words = [word for (word,) in readers_first([(word,) for word in words], self._sources)]
         self._number = number
         self._reads = {place: self._sources(node) for place, node in words}
@@ -94,8 +95,9 @@ class Registers:
         )
 
     def _all(self, words: Sequence[Word], left: Counter[int], depth: int) -> list[str]:
-        """Statements for words. ``left`` counts by place the words not yet computed that read
-        it."""
+        """Returns statements for words. ``left`` counts, by place, the words not yet computed that
+        read it.
+        """
         lines, indent = [], "    " * depth
         halves = {word: self._halves(word[1]) for word in words}
         common = Counter(half[0] for half in halves.values() if half is not None).most_common(1)
@@ -130,7 +132,9 @@ class Registers:
         return lines
 
     def _halves(self, node: int) -> tuple[int, int, int] | None:
-        """A condition that decides what a node is, and what it is where that is 1 and where it is 0."""
+        """Returns a condition that selects a node's value, and its values where that is 1 and 0;
+        None if there is none.
+        """
         what = self._graph.nodes[node]
         if node in self._place_of:
             return None
@@ -153,7 +157,7 @@ class Registers:
         return None
 
     def _statement(self, place: int, node: int, at_once: bool) -> str:
-        """Finds the next value of one word."""
+        """Returns the statement that computes the next value of one word."""
         text, what = self._expressions.text, self._graph.nodes[node]
         if isinstance(what, Mux) and node not in self._place_of:
             if self._place_of.get(what.other) == place:

@@ -1,4 +1,4 @@
-"""From a design to a simulator on the compiled engine; without elaboration where what was compiled earlier is known."""
+"""Makes a simulator on the compiled engine; without elaboration if the design was compiled earlier."""
 
 import json
 from collections.abc import Callable
@@ -19,14 +19,16 @@ __all__ = ["simulator"]
 
 
 class _Restored:
-    """A substitute for an elaborated design in simulators and testbenches: it has clock domains."""
+    """A substitute for an elaborated design in simulators and testbenches: it provides clock
+    domains.
+    """
 
     def __init__(self, domains: dict[str, Any]) -> None:
         self.fragment = self
         self.domains = domains
 
     def lookup_domain(self, domain: str, context: Any) -> Any:
-        """The domain of this name. KeyError when there is none."""
+        """Returns the domain of this name; KeyError if there is none."""
         if context is not None:
             raise EngineError(
                 "engine compiled knows the domains of the whole design only, not those of a part of it"
@@ -35,7 +37,7 @@ class _Restored:
 
 
 class _Simulator(Simulator):
-    """Amaranth's, on an engine that is there already."""
+    """Amaranth's simulator, on an existing engine."""
 
     def __init__(self, design: Any, engine: Any) -> None:
         self._design: Any = design
@@ -45,15 +47,16 @@ class _Simulator(Simulator):
 
 
 def simulator(engine: Callable[[Any, StateLayout], Any], design: Any) -> Simulator:
-    """A simulator of a design that was not elaborated yet; ``engine`` makes one of a design and what is known of it."""
+    """Returns a simulator of a design; ``engine`` makes the engine from a design and its layout."""
     identity = identify(design, compiler_identity())
     if identity is not None and cache.is_on():
         layout = _known(identity, _record_of(identity))
         if layout is not None:
             for part in identity.elaboratables:
-                part._MustUse__used = True  # Amaranth warns of objects that were not elaborated
+                # Prevents Amaranth's warning about objects that were not elaborated.
+                part._MustUse__used = True
             return _Simulator(_Restored(layout.domains), engine(_Restored(layout.domains), layout))
-    from sim.engine.translate import compiled  # most starts do without the translator
+    from sim.engine.translate import compiled  # Most starts do not need the translator.
 
     cache.prepare()
     with activity("elaborating the design"):
@@ -66,12 +69,14 @@ def simulator(engine: Callable[[Any, StateLayout], Any], design: Any) -> Simulat
 
 
 def _record_of(identity: Identity) -> Path:
-    """The file of what is known of a design."""
+    """Returns the path of a design's record."""
     return cache.cache_folder() / f"{identity.digest[:24]}.json"
 
 
 def _known(identity: Identity, record: Path) -> StateLayout | None:
-    """The record of a design, None without one, or when its model was removed."""
+    """Returns the layout from a design's record; None without a record, or if its model was
+    removed.
+    """
     content = cache.load(record)
     if content is None:
         return None

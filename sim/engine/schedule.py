@@ -1,8 +1,8 @@
-"""In which order words are computed, and which need not be computed again.
+"""Decides which words are stored, and the order in which they are computed.
 
-Words that are needed more than once, or that a signal shows, are computed once and kept; the rest is part of the
-expression that needs it. Those of one module are computed together, in a cluster; a cluster whose
-inputs have not changed is skipped.
+Words that are needed more than once, or that a signal shows, are computed once and stored; other
+words are part of the expression that needs them. The words of one module are computed together, in
+a cluster; a cluster whose inputs have not changed is skipped.
 """
 
 from collections import defaultdict
@@ -27,15 +27,17 @@ from sim.engine.graph import (
 __all__ = ["Cluster", "Schedule", "operands"]
 
 CLUSTER = 32
-"""Words of a cluster, about. Clusters of 8 words with like inputs compute fewer words whose inputs
-have not changed, but are slower: a jump to code that is not in the innermost cache takes as long as
-many instructions."""
+"""Approximate number of words of a cluster.
+
+Clusters of 8 words with similar inputs compute fewer words whose inputs have not changed, but are
+slower: a jump to code outside the first-level cache takes as long as many instructions.
+"""
 DEEP = 40
-"""Operations of one expression, about."""
+"""Approximate limit of operations in one expression."""
 
 
 def operands(node: Node) -> Iterator[int]:
-    """The nodes that a node is made of."""
+    """Yields the operands of a node."""
     match node:
         case Const() | StateWord():
             return
@@ -63,7 +65,7 @@ def operands(node: Node) -> Iterator[int]:
 
 
 def _operand_bits(nodes: Sequence[Node], number: int, bits: int) -> list[tuple[int, int]]:
-    """The nodes that some bits of a node are made of, and which of their bits."""
+    """Returns the nodes, and which of their bits, from which some bits of a node are computed."""
 
     def mask(operand: int) -> int:
         made = nodes[operand]
@@ -98,8 +100,11 @@ def _ones(width: int) -> int:
 
 @dataclass
 class Cluster:
-    """Words that are computed together, in this order, and the kept words (which bits of them) and memories they
-    depend on.
+    """Words that are computed together, in this order.
+
+    Attributes:
+        reads: Stored words that the cluster depends on, and which of their bits.
+        memories: Memories that it depends on.
     """
 
     nodes: list[int] = field(default_factory=list)
@@ -108,19 +113,19 @@ class Cluster:
 
 
 class Schedule:
-    """Decides what is kept and computes the order.
+    """Decides what is stored and computes the order.
 
     Parameters:
         modules (sequence of int): The module of each node.
         nexts (iterable of int): Next values of registers.
-        roots (iterable of int): What memories, checks and asynchronous resets need.
-        shown (iterable of int): What signals show.
+        roots (iterable of int): Nodes that memories, checks and asynchronous resets need.
+        shown (iterable of int): Nodes that signals show.
 
     Attributes:
-        clusters: What is computed whenever its inputs change, in order.
-        looked_at: What is computed when somebody looks: what only signals need.
-        kept: Nodes that are computed once, beside states.
-        placed: Those that somebody needs beside the cluster that computes them.
+        clusters: Clusters that are computed whenever their inputs change, in order.
+        looked_at: Clusters that only signals need; they are computed when one is read.
+        kept: Nodes that are computed once, besides states.
+        placed: Those of them that are used outside the cluster that computes them.
     """
 
     def __init__(
@@ -159,7 +164,7 @@ class Schedule:
         self.placed &= self.kept
 
     def _source(self, node: int) -> int:
-        """The node of a slice."""
+        """Returns the node below slices."""
         while isinstance(what := self._nodes[node], Slice):
             node = what.source
         return node
@@ -175,7 +180,7 @@ class Schedule:
         return found
 
     def _choose(self, nodes: Sequence[int], uses: dict[int, int]) -> set[int]:
-        """What is kept. Numbers of nodes grow from operands to what is made of them."""
+        """Returns the nodes to store. The indices of nodes ascend from operands to results."""
         kept: set[int] = set()
         size: dict[int, int] = {}
         for node in nodes:
@@ -193,19 +198,21 @@ class Schedule:
         return kept
 
     def reads(self, node: int) -> dict[int, int]:
-        """Kept nodes and states that the expression of a node is computed from, and which of their bits."""
+        """Returns the stored nodes and states from which the expression of a node is computed, and
+        which of their bits.
+        """
         found: dict[int, int] = {}
         self._collect(_operand_bits(self._nodes, node, _ones(self._nodes[node].width)), found)
         return found
 
     def sources(self, node: int) -> dict[int, int]:
-        """What is read where a node is needed: itself when it is kept."""
+        """Returns what a use of a node reads: the node itself if it is stored."""
         if node in self.kept or isinstance(self._nodes[node], StateWord):
             return {node: _ones(self._nodes[node].width)}
         return self.reads(node)
 
     def needs(self, nodes: Iterable[int]) -> tuple[dict[int, int], set[int]]:
-        """What is read where nodes are needed: kept nodes and states, which of their bits; memories."""
+        """Returns what uses of nodes read: stored nodes and states, with their bits; and memories."""
         found: dict[int, int] = {}
         memories: set[int] = set()
         for node in nodes:
@@ -229,7 +236,7 @@ class Schedule:
                 todo += _operand_bits(self._nodes, node, bits)
 
     def memories(self, node: int) -> set[int]:
-        """Memories that are read where a node is computed."""
+        """Returns the memories that the computation of a node reads."""
         found: set[int] = set()
         todo = [node]
         while todo:
@@ -240,7 +247,7 @@ class Schedule:
         return found
 
     def _arrange(self, nodes: Sequence[int]) -> list[Cluster]:
-        """Clusters of nodes, each behind those that it depends on."""
+        """Returns clusters of nodes, each after those that it depends on."""
         inside = set(nodes)
         inputs = {node: self.reads(node) for node in nodes}
         waits = {node: len(inputs[node].keys() & inside) for node in nodes}

@@ -1,6 +1,7 @@
-"""Where the values of signals and memories are while a compiled model runs.
+"""The states of signals and memories while a compiled model runs.
 
-Amaranth's simulator keeps a state for every signal; these replace its own for signals in the model.
+Amaranth's simulator keeps a state for every signal; these classes replace its own for signals in
+the model.
 """
 
 from collections.abc import Callable
@@ -15,12 +16,12 @@ __all__ = ["ClockState", "DrivenState", "InputState", "MemoryState"]
 
 
 def _as_signed(value: int, shape: Shape) -> int:
-    """The number that the bits stand for."""
+    """Interprets bits as a number of the shape."""
     return value - (1 << shape.width) if shape.signed and value >> shape.width - 1 & 1 else value
 
 
 class InputState(PySignalState):
-    """A signal that testbenches and processes drive. Their commits are written to the model."""
+    """A signal that testbenches and processes drive. A commit writes it to the model."""
 
     __slots__ = ("_field", "_notify", "mask", "signed")
 
@@ -34,12 +35,12 @@ class InputState(PySignalState):
         super().__init__(signal, pending)
 
     def reset(self) -> None:
-        """Back to the initial value."""
+        """Restores the initial value."""
         super().reset()
         self._field.write(self.curr & self.mask)
 
     def commit(self) -> bool:
-        """Applies the new value; returns whether it is one."""
+        """Applies the new value; returns whether it has changed."""
         changed = super().commit()
         if changed:
             self._field.write(self.curr & self.mask)
@@ -48,8 +49,9 @@ class InputState(PySignalState):
 
 
 class ClockState(PySignalState):
-    """A clock. Its edges reach the model only when that is stepped: values read in between are from
-    before the edge."""
+    """A clock. Its edges reach the model only at a step: values read before that are from before
+    the edge.
+    """
 
     __slots__ = ("_notify", "field")
 
@@ -65,24 +67,26 @@ class ClockState(PySignalState):
         super().__init__(signal, pending)
 
     def reset(self) -> None:
-        """Back to the initial level."""
+        """Restores the initial level."""
         super().reset()
         self.field.write(self.curr)
 
     def commit(self) -> bool:
-        """Applies the new level; returns whether it is one."""
+        """Applies the new level; returns whether it has changed."""
         changed = super().commit()
         if changed:
             self._notify(self)
         return changed
 
     def jump(self, level: int) -> None:
-        """Follows edges that the model has made by itself, without observers."""
+        """Follows edges that the model has executed by itself, without informing observers."""
         self.curr = self.next = level
 
 
 class DrivenState(BaseSignalState):
-    """A signal that the design drives. Its value is read from the model; a register's can be changed."""
+    """A signal that the design drives. Its value is read from the model; that of a register can be
+    changed.
+    """
 
     __slots__ = ("_field", "_notify", "_on_watch", "_shape", "is_comb", "last", "signal", "wakers")
 
@@ -105,18 +109,18 @@ class DrivenState(BaseSignalState):
 
     @property
     def curr(self) -> int:
-        """The value now."""
+        """The current value."""
         value = self._field.read()
         return _as_signed(value, self._shape) if self._shape.signed else value
 
     next = curr
 
     def reset(self) -> None:
-        """The model resets itself; only the last observed values are dropped."""
+        """Discards the last observed values; the model resets itself."""
         self.last = self.signal.init
 
     def add_waker(self, waker: Callable[[int, int], bool]) -> None:
-        """Has ``waker`` called when the value changes."""
+        """Registers ``waker`` to be called when the value changes."""
         if not self.wakers:
             self.last = self.curr
             self._on_watch(self)
@@ -137,7 +141,9 @@ class DrivenState(BaseSignalState):
 
 
 class MemoryState(PyMemoryState):
-    """A memory, whose rows are in the model. What testbenches write is applied on commit, as in Amaranth's own."""
+    """A memory, whose rows are in the model. A commit applies what testbenches write, as in
+    Amaranth's own.
+    """
 
     __slots__ = ("_field", "_notify")
 
@@ -149,11 +155,11 @@ class MemoryState(PyMemoryState):
         super().__init__(memory, pending)
 
     def reset(self) -> None:
-        """The model resets itself; pending writes are forgotten."""
+        """Discards pending writes; the model resets itself."""
         self.data, self.write_queue = (), {}
 
     def read(self, addr: int) -> int:
-        """A row; 0 outside of the memory."""
+        """Returns a row; 0 outside the memory."""
         return (
             _as_signed(self._field.read(addr), self.shape)
             if addr in range(self.memory.depth)
@@ -161,7 +167,7 @@ class MemoryState(PyMemoryState):
         )
 
     def write(self, addr: int, value: int, mask: int | None = None) -> None:
-        """Queues a write; ignored outside of the memory."""
+        """Queues a write, which is ignored outside the memory."""
         if addr in range(self.memory.depth):
             old = self.write_queue.get(addr, self.read(addr))
             self.write_queue[addr] = value if mask is None else value & mask | old & ~mask

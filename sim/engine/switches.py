@@ -1,4 +1,6 @@
-"""Switches in a netlist: which of their arms exclude each other, and what they choose by number."""
+"""Switches in a netlist: which of their arms exclude each other, and which become selections by
+index.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,30 +12,31 @@ from sim.engine.internals import Matches, PriorityMatch
 __all__ = ["Switch", "Switches"]
 
 _CHOICE = 8
-"""Bits of a value that is looked up in a table, at most."""
+"""Limit in bits of a value that indexes a table."""
 _FEW = 4
-"""So many rivals are tested one by one; where there are more, all earlier arms are tested, a test
-that other arms share."""
+"""Limit of rivals that are tested one by one; beyond it all earlier arms are tested, a test that
+other arms share.
+"""
 _Pattern = tuple[int, int]
-"""Which bits of a value count, and what they have to be."""
+"""The mask of the bits of a value that are compared, and their required values."""
 
 
 @dataclass(frozen=True, eq=False)
 class Switch:
-    """A choice between arms by the patterns of a value, where it is enabled."""
+    """A selection between arms by the patterns of a value, where it is enabled."""
 
     enable: Any
     value: Any
     patterns: tuple[tuple[_Pattern, ...], ...]
 
     def choose(self, results: Mapping[int, int], otherwise: int) -> tuple[int, ...]:
-        """For each number that the value can be: the result of its arm."""
+        """Returns, for each value, the result of its arm, or ``otherwise``."""
         return tuple(results.get(arm, otherwise) for arm in _arms(len(self.value), self.patterns))
 
 
 @cache
 def _arms(width: int, patterns: tuple[tuple[_Pattern, ...], ...]) -> tuple[int, ...]:
-    """For each number of this width: the first arm that it fits, or -1."""
+    """Returns, for each number of this width, the index of the first arm that matches it, or -1."""
     return tuple(
         next(
             (
@@ -56,7 +59,9 @@ class Switches:
         self._found: dict[int, Switch | None] = {}
 
     def of(self, net: Any) -> Switch | None:
-        """The switch that a condition is an arm of, None when it is none that chooses by a small number."""
+        """Returns the switch to which a condition belongs as an arm; None if none selects by a
+        small number.
+        """
         if net.is_const or not isinstance(self._cells[net.cell], PriorityMatch):
             return None
         if net.cell not in self._found:
@@ -64,7 +69,7 @@ class Switches:
         return self._found[net.cell]
 
     def rivals(self, cell: Any, number: int) -> Sequence[Any]:
-        """The earlier inputs of a priority cell that can be 1 together with one of them."""
+        """Returns the earlier inputs of a priority cell that can be 1 together with this one."""
         before = cell.inputs[:number]
         mine = self._patterns(cell.inputs[number])
         if mine is None:
@@ -83,7 +88,7 @@ class Switches:
         return rivals if len(rivals) <= _FEW else before
 
     def _patterns(self, net: Any) -> tuple[Any, tuple[_Pattern, ...]] | None:
-        """The value that a match looks at, and the patterns."""
+        """Returns the value that a match compares, and the patterns."""
         if net.is_const or not isinstance(cell := self._cells[net.cell], Matches):
             return None
         if net.cell not in self._matches:

@@ -1,4 +1,4 @@
-"""A recording of the calls to a compiled model, replayed by a program that has only the model."""
+"""A recording of the calls to a compiled model; a program without Python replays it."""
 
 import shlex
 from array import array
@@ -19,12 +19,12 @@ _PLAIN = {"model_step": "s", "model_look": "l", "model_sample": "l", "model_rese
 class Tape:
     """A proxy between a model and its library that records the calls.
 
-    Numbers of 64 bits: a letter, then what ``replay.cc`` reads behind it. Memories that are written from outside and
-    checks of no clock are not noted.
+    The recording consists of 64-bit numbers: a letter, then the arguments that ``replay.cc`` reads.
+    External writes to memories and checks without a clock are not recorded.
 
     Attributes:
-        library: The model's.
-        cycles: That the clock loop has run.
+        library: The model's library.
+        cycles: Number of cycles that the clock loop has run.
     """
 
     def __init__(self, library: Any, words: Any) -> None:
@@ -33,7 +33,7 @@ class Tape:
         self.cycles = 0
 
     def __getattr__(self, name: str) -> Any:
-        """A function of the library."""
+        """Returns a function of the library."""
         function = getattr(self.library, name)
         if name in _PLAIN:
 
@@ -45,12 +45,12 @@ class Tape:
         return function
 
     def model_touch(self, model: int, place: int) -> None:
-        """A word was changed."""
+        """Records the change of a word."""
         self._note("t", place, self._words[place])
         self.library.model_touch(model, place)
 
     def model_run(self, model: int, *arguments: Any) -> int:
-        """The clock loop."""
+        """Runs and records the clock loop."""
         *numbers, hit = arguments
         self._note("c", *(number & (1 << 64) - 1 for number in map(int, numbers)))
         cycles = self.library.model_run(model, *numbers, hit)
@@ -62,12 +62,14 @@ class Tape:
         self._noted.extend(numbers)
 
     def write(self, path: Path) -> None:
-        """Writes it to a file."""
+        """Writes the recording to a file."""
         path.write_bytes(self._noted.tobytes())
 
 
 def build_replay(target: Path) -> None:
-    """Compiles the program that plays tapes: ``target LIBRARY TAPE CYCLES [seconds]``. EngineError when that fails."""
+    """Compiles the program that replays tapes: ``target LIBRARY TAPE CYCLES [seconds]``;
+    EngineError if that fails.
+    """
     command = compiler() or []
     done = run_child(
         [*command, "-O1", "-std=c++17", "-o", target, _REPLAY, "-ldl"], stdout=PIPE, stderr=PIPE
@@ -79,8 +81,9 @@ def build_replay(target: Path) -> None:
 
 
 def replayed_seconds(replay: Path, library: Path, tape: Path, cycles: int) -> float:
-    """Seconds of the processor that a model takes for so many cycles of a tape, which is in a file. EngineError when
-    the tape has fewer."""
+    """Replays a number of cycles of a tape file; returns the processor time in seconds. EngineError
+    if the tape has fewer.
+    """
     done = run_child([replay, library, tape, str(cycles), "seconds"], stdout=PIPE, stderr=PIPE)
     if done.returncode:
         raise EngineError(f"{tape.name}: {(done.stderr or 'it has fewer cycles').splitlines()[-1]}")

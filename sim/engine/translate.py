@@ -1,4 +1,4 @@
-"""From an elaborated design to a compiled model, and its record."""
+"""Translates an elaborated design to a compiled model and its layout."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ __all__ = ["compiled"]
 
 
 def compiled(design: Any, folder: Path) -> StateLayout:
-    """Compiles an elaborated design, into a folder. EngineError when that can't be done."""
+    """Compiles an elaborated design, into a folder; EngineError if that fails."""
     domains = {domain for fragment in design.fragments for domain in fragment.domains.values()}
     driven, combinational = driven_signals(design), driven_signals(design, "comb")
     check_supported(design, domains, driven)

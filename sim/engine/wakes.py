@@ -1,5 +1,6 @@
 """Which functions run again when a word or a memory changes: a flag for each function, 32 flags to
-a word."""
+a word.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,19 +11,19 @@ from sim.engine.graph import WORD
 __all__ = ["FLAGS", "Wakes"]
 
 FLAGS = 32
-"""Flags of a word: as many as an instruction can set at once."""
+"""Flags in a word: as many as an instruction can set at once."""
 _FEW = 6
-"""So many words of flags are changed one by one, more by a loop."""
+"""Limit of words of flags that are set one by one; more are set by a loop."""
 _TESTS = 6
-"""So many groups of a word's bits are looked at apart from each other."""
+"""Limit of groups of a word's bits that are tested separately."""
 
 Change = tuple[int, str, int]
-"""The place of a word, the name of its value in C++, and its width."""
+"""The place of a word, the name of its new value in C++, and its width."""
 _EVERY = (1 << WORD) - 1
 
 
 def _masks(functions: Iterable[int]) -> list[tuple[int, int]]:
-    """The words that have the flags of functions, and which bits."""
+    """Returns the words that hold the flags of functions, and their bits."""
     found: dict[int, int] = defaultdict(int)
     for function in functions:
         found[function // FLAGS] |= 1 << function % FLAGS
@@ -30,8 +31,8 @@ def _masks(functions: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class CollectedChanges(NamedTuple):
-    """C++ that changes several words: declarations before the first change, a statement for each word, and what
-    follows the last one.
+    """C++ that changes several words: declarations before the first change, a statement for each
+    word, and statements after the last one.
     """
 
     declarations: list[str]
@@ -47,18 +48,19 @@ class Wakes:
         self._memory_readers: dict[int, set[int]] = defaultdict(set)
 
     def note(self, function: int, place: int, bits: int) -> None:
-        """A function depends on bits of a word."""
+        """Records that a function depends on bits of a word."""
         readers = self._readers[place]
         readers[function] = readers.get(function, 0) | bits
 
     def note_memories(self, function: int, memories: Iterable[int]) -> None:
-        """A function depends on memories."""
+        """Records that a function depends on memories."""
         for memory in memories:
             self._memory_readers[memory].add(function)
 
     def change(self, place: int, value: str, width: int, but: int | None = None) -> str:
-        """C++ that gives a word of this width a value and raises the flags of its readers, except
-        one."""
+        """Returns C++ that assigns a word of this width and sets the flags of its readers, except
+        one.
+        """
         groups = self._groups(place, (1 << width) - 1, but)
         if not groups:
             return f"w[{place}] = {value};"
@@ -72,11 +74,12 @@ class Wakes:
         return f"if (const word x = {value} ^ w[{place}]) {{ w[{place}] = {value}; {' '.join(tests)} }}"
 
     def change_together(self, changes: Sequence[Change]) -> CollectedChanges:
-        """C++ that gives words their values and raises the flags of their readers.
+        """Returns C++ that assigns several words and sets the flags of their readers.
 
-        Functions that several of the words wake are woken together: bits that have changed are collected without a
-        branch, and tested once at the end. Of the words that are computed again one in five to ten has changed,
-        irregularly, and processors mispredict such branches: with fewer of them a model is 5 to 11 % faster.
+        Functions that several of the words wake are woken together: changed bits are collected
+        without a branch, and tested once at the end. One in five to ten of the recomputed words has
+        changed, irregularly, so that processors mispredict such branches: with fewer of them a
+        model is 5 to 11 % faster.
         """
         groups = [
             {
@@ -114,7 +117,7 @@ class Wakes:
         )
 
     def _groups(self, place: int, every: int, but: int | None) -> dict[int, list[int]]:
-        """A word's readers by the bits that matter to them; 0 stands for all bits."""
+        """Groups a word's readers by the bits on which they depend; key 0 means all bits."""
         groups: dict[int, list[int]] = defaultdict(list)
         for reader, bits in self._readers.get(place, {}).items():
             if reader != but:
@@ -125,13 +128,15 @@ class Wakes:
         return groups
 
     def _raise(self, place: int, masks: Sequence[tuple[int, int]]) -> str:
-        """C++ that raises the flags of a word's readers."""
+        """Returns C++ that sets the flags of a word's readers."""
         if len(masks) > _FEW:
             return f"s->wake({place}, {_EVERY:#x}ull);"
         return " ".join(f"d[{word}] |= {mask:#x};" for word, mask in masks)
 
     def tables(self, words: int, memories: int) -> str:
-        """What the runtime reads: for each word and each memory where its entries begin."""
+        """Returns the tables that the runtime reads: for each word and each memory the index of its
+        first entry.
+        """
         lines = []
         readers = [self._readers.get(place, {}) for place in range(words)]
         everything = [

@@ -1,19 +1,19 @@
 """Firmware: code that runs in the trap handler, and the host's side of it.
 
-A handler begins with no register to call its own. It puts the first ones into a part of each
-thread's local memory that the kernel does not use (:class:`ThreadArea`), at fixed addresses; a
-warp's state is stored in a record in global memory. Firmware is assembled for each launch, which
-decides these addresses, by this project's assembler and scheduler. ``docs/trap_handlers.md`` is a tutorial, with
+A handler starts with no free register. It saves the first ones to a part of each thread's local
+memory that the kernel does not use (:class:`ThreadArea`), at fixed addresses; a warp's state is
+stored in a record in global memory. Firmware is assembled for each launch, which determines these
+addresses, by this project's assembler and scheduler. ``docs/trap_handlers.md`` is a tutorial, with
 a smaller handler.
 
 ==================  ===============================================================================================
 file                content
 ==================  ===============================================================================================
-registers.sass      what handlers share: all registers, predicates and CC of the threads that live, to memory and back
+registers.sass      shared by handlers: saves and restores all registers, predicates and CC of the live threads
 trap_handler.sass   saves a warp, pauses until the host wakes it, and resumes it with the state in the save area
-context_switch.sass saves a grid to an image and ends its warps; makes the warps of the same grid, launched again, what
-                    the image says
-resume.sass         where those begin
+context_switch.sass saves a grid to an image and ends its warps; restores the image in the warps of the same grid,
+                    launched again
+resume.sass         the entry of those warps
 source              texts, assembled with the numbers of a launch
 save_area           addresses of everything, and a saved warp for a debugger: registers, predicates, CC, masks, pc and
                     stack, read and written in memory
@@ -23,7 +23,7 @@ switching           :class:`GridSwitch`, the same for a host that only chooses t
                     ``sim.run --switch``
 ==================  ===============================================================================================
 
-With the trap handler, what traps is held until the host wakes it::
+With the trap handler, a warp that traps is held until the host wakes it::
 
     area = install_trap_handler(prepare(module, arguments))
 
@@ -37,8 +37,8 @@ With the trap handler, what traps is held until the host wakes it::
 
     hardware.run(area.launch, 1_000_000, driver=driver)
 
-With the context switch, a grid can be taken off the machine at any time, and continue later or on
-another machine::
+With the context switch, a grid can be removed from the machine at any time, and continue later or
+on another machine::
 
     image = install_context_switch(prepare(module, arguments))
 
@@ -50,10 +50,10 @@ another machine::
     image = resumed(image, hardware.memory)
     hardware.run(image.launch, 1_000_000)
 
-What is left to the host: global memory stays where it is, and so do the blocks of local memory;
-clocks are the running machine's. A stop does not reach a warp that masks it (IDE.DI), so what IDE
-has set is not saved; a warp that had an error while it masked traps comes back without its mask.
-Stacks that exist on chip alone can't be saved.
+Limits: global memory and the blocks of local memory are not moved; clocks are the running
+machine's. A stop does not reach a warp that masks it (IDE.DI), so the mask of IDE is not saved; a
+warp that had an error while it masked traps is restored without its mask. Stacks that exist on chip
+alone cannot be saved.
 """
 
 from .context import (

@@ -1,4 +1,4 @@
-"""The context switch in a launch: the image of a grid, and the launch that continues from it."""
+"""The context switch of a launch: the image of a grid, and the launch that continues from it."""
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -24,9 +24,9 @@ __all__ = [
 _WORD_BYTES = 4
 _MOST_CTAS = 1 << 16
 _REGISTERS = 24
-"""Of a thread, that the handler works with."""
+"""Number of a thread's registers that the handler uses."""
 _PATIENCE = 1000
-"""Cycles between two looks at a CTA that is being started, and for warps that leave the handler."""
+"""Cycles between two checks of a CTA that is being started, and of warps that leave the handler."""
 _HANDLER, _RESUME = "context_switch", "resume"
 
 
@@ -38,15 +38,15 @@ class ContextCommand(IntEnum):
 
 
 class WarpContext(IntEnum):
-    """The STATE of a warp's record."""
+    """The word STATE of a warp's record."""
 
     NEW = 0
-    """It has not begun, or runs for the first time."""
+    """The warp has not begun, or runs for the first time."""
     RESUMED = 1
-    """It has been saved, and runs again."""
+    """The warp was saved, and runs again."""
     SAVED = 2
     FINISHED = 3
-    """It has ended."""
+    """The warp has ended."""
 
 
 _QUAD_BYTES = 4 * _WORD_BYTES
@@ -55,17 +55,24 @@ _CTA = {
     "TICKET": BARRIERS * _WORD_BYTES,
     "SHARED": BARRIERS * _WORD_BYTES + _QUAD_BYTES,
 }
-"""A CTA's part of the image: its barriers, which command a warp has taken already
-for all of the CTA, its shared memory."""
+"""A CTA's part of the image: its barriers; the last command that a warp has executed for the whole
+CTA; its shared memory.
+"""
 
 
 @dataclass(frozen=True)
 class ContextImage:
-    """Where the warps of a grid are saved. A word with the command is at ``header``, a record of each warp of the grid
-    from ``records`` on, CTA after CTA, and a part of ``cta_bytes`` for each CTA from ``ctas`` on.
+    """The addresses at which the warps of a grid are saved.
 
-    ``launch`` has the handler; ``resume`` is the pc at which warps begin that are to be restored. ``regions`` are the
-    names of the memory that belongs to the grid and not to one launch of it.
+    Attributes:
+        launch: The launch with the handler.
+        threads: The handler's part of each thread's local memory.
+        header: Address of the word with the command.
+        records: Address of the records, one for each warp of the grid, CTA after CTA.
+        ctas: Address of the parts of CTAs.
+        cta_bytes: Size of a CTA's part in bytes.
+        resume: Pc at which warps begin that are to be restored.
+        regions: Names of the regions that belong to the grid and not to one of its launches.
     """
 
     launch: Launch
@@ -82,12 +89,12 @@ class ContextImage:
         memory.write_number(self.header, _WORD_BYTES, command)
 
     def warp(self, memory: Memory, cta: int, number: int) -> SavedWarp:
-        """A warp of a CTA of the grid; its STATE is whether it is saved."""
+        """Returns a warp of a CTA of the grid; its STATE says whether it is saved."""
         record = self.records + (cta * self.launch.warps + number) * RECORD_BYTES
         return SavedWarp(memory, self.launch, self.threads, record)
 
     def barrier(self, memory: Memory, cta: int, number: int) -> int:
-        """A saved barrier of a CTA, in B2R's format."""
+        """Returns a saved barrier of a CTA, in B2R's format."""
         part = self.ctas + cta * self.cta_bytes
         return memory.read_number(part + _CTA["BARRIERS"] + number * _WORD_BYTES, _WORD_BYTES)
 
@@ -100,8 +107,10 @@ class ContextImage:
         )
 
     def note_started(self, memory: Memory, ctas: int) -> None:
-        """Records in the image the number of CTAs that have started, when all running ones are
-        saved: CTAs among these that are not saved have ended. CTAs start in order.
+        """Records in the image the number of CTAs that have started; call it when all running ones
+        are saved.
+
+        CTAs start in order, so that CTAs among these that are not saved have ended.
         """
         for number in range(ctas * self.launch.warps):
             warp = self.warp(memory, *divmod(number, self.launch.warps))
@@ -115,9 +124,10 @@ def _cta_count(launch: Launch) -> int:
 
 
 def install_context_switch(launch: Launch) -> ContextImage:
-    """The launch with the context switch as its trap handler, and an empty image. A memory serves one handler.
+    """Returns the launch with the context switch as its trap handler, and an empty image. A memory
+    serves one handler.
 
-    ProgramError for a launch without stacks in memory, and for one of more than 65,536 CTAs.
+    Raises ProgramError for a launch without stacks in memory, and for one of more than 65,536 CTAs.
     """
     if _cta_count(launch) > _MOST_CTAS:
         raise ProgramError(
@@ -157,12 +167,12 @@ def install_context_switch(launch: Launch) -> ContextImage:
 
 
 def resumed(image: ContextImage, memory: Memory) -> ContextImage:
-    """A launch that continues from what was saved to ``memory``, the memory of the machine that ran
-    the image's launch.
+    """Returns a launch that continues from the state saved in ``memory``, the memory of the machine
+    that ran the image's launch.
 
-    It has a separate memory. The blocks of local memory of the old machine stay in it, where they
-    were: the warps take them over. The image of the new launch is the same; it can be saved to it
-    again.
+    It has a separate memory, in which the blocks of local memory of the old machine keep their
+    addresses: the restored warps use them. The new launch has the same image, and can be saved to
+    it again.
     """
     memory = memory.copy()
     for name in set(memory.regions) - image.regions:
@@ -173,15 +183,16 @@ def resumed(image: ContextImage, memory: Memory) -> ContextImage:
 
 
 async def save_grid(host: HardwareHost, image: ContextImage, cycles: int) -> bool:
-    """Saves what runs, and leaves the machine stopped and empty. Returns whether there is anything
-    left to continue: a grid may end by itself before the stop takes effect. TimeoutError when that
-    takes longer than so many cycles.
+    """Saves the running grid, and leaves the machine stopped and empty.
+
+    Returns whether there is anything to continue: a grid may end by itself before the stop takes
+    effect. Raises TimeoutError if it takes more than ``cycles``.
     """
     end = host.cycles + cycles
     for memory in (
         host.memory,
         image.launch.memory,
-    ):  # the machine's, and that of one that follows it
+    ):  # The machine's memory, and that of the warp model that follows it
         image.set_command(memory, ContextCommand.SAVE)
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)
     while host.cycles < end and not host.failed:
@@ -191,7 +202,7 @@ async def save_grid(host: HardwareHost, image: ContextImage, cycles: int) -> boo
         if not await host.read("WARP_VALID_MASK") | await host.read("WARP_VALID_MASK_1"):
             image.note_started(host.memory, await host.read("ctas"))
             return not image.is_over(host.memory)
-        # A CTA is just being started, or warps that have been restored cannot leave the handler while there is a stop.
+        # A CTA is just being started, or a stop prevents restored warps from leaving the handler.
         await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
         await host.run(min(_PATIENCE, end - host.cycles))
         await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)

@@ -1,4 +1,4 @@
-"""What the handlers save, and where: threads in their local memory, warps in records in global memory."""
+"""The state that handlers save: threads in their local memory, warps in records in global memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ _MOST_REGISTERS = 255
 _REGISTER_STEP = 8
 _PREDICATES, _CONDITION_AT = 0x7F, 8
 RECORD_BYTES = 64
-"""Of a warp."""
+"""Size of a warp's record in bytes."""
 RECORD: Mapping[str, int] = MappingProxyType(
     {
         "STACK": 0x00,
@@ -37,17 +37,30 @@ RECORD: Mapping[str, int] = MappingProxyType(
         "RESULT": 0x28,
     }
 )
-"""Words of a warp's record and their offsets. STACK: the result of GETCRSPTR; BLOCK: the result of
-GETLMEMBASE; STATUS: SR66; LIVE: threads that neither exited nor were killed; PLACE: x, y and z of
-its CTA and its number in the CTA, four words; COMMAND: the host's command; STATE: whether the
-record is valid; RESULT: of the last BAR.RED."""
+"""Words of a warp's record, by name, with their offsets:
+
+- STACK: the result of GETCRSPTR;
+- BLOCK: the result of GETLMEMBASE;
+- STATUS: SR66;
+- LIVE: the threads that neither exited nor were killed;
+- PLACE: x, y and z of its CTA and its number in the CTA, four words;
+- COMMAND: the host's command;
+- STATE: whether the record is valid;
+- RESULT: the result of the last BAR.RED.
+"""
 
 
 @dataclass(frozen=True)
 class ThreadArea:
-    """The part of each thread's local memory that handlers have (ours): ``size`` bytes from ``at``
-    on, above the kernel's part. First a word with the predicates in bits 6:0 and CC in bits 11:8,
-    at 16 bytes the registers.
+    """The part of each thread's local memory that is reserved for handlers (ours), above the
+    kernel's part.
+
+    The first word has the predicates in bits 6:0 and CC in bits 11:8; the registers begin at byte
+    16.
+
+    Attributes:
+        at: Offset in the thread's local memory.
+        size: Size in bytes.
     """
 
     at: int
@@ -55,9 +68,11 @@ class ThreadArea:
 
     @staticmethod
     def reserved(launch: Launch, registers: int) -> tuple[Launch, "ThreadArea"]:
-        """The launch with room for the area, for a handler that needs so many registers. Threads get them in whole
-        steps of eight, as the machine hands them out anyway. ProgramError for a launch without stacks in memory, where
-        handlers leave them.
+        """Returns the launch with room for the area, for a handler that needs this many registers,
+        and the area.
+
+        The registers of a thread are rounded up to a multiple of eight, as the hardware allocates
+        them. Raises ProgramError for a launch without stacks in memory, where handlers save them.
         """
         if not launch.crs:
             raise ProgramError(
@@ -69,12 +84,12 @@ class ThreadArea:
 
     @property
     def size(self) -> int:
-        """Bytes of a thread."""
+        """Size of a thread's area in bytes."""
         return _FLAGS_BYTES + round_up(self.registers, _REGISTER_STEP) * _WORD_BYTES
 
     @property
     def numbers(self) -> dict[str, int]:
-        """For the text of the handlers."""
+        """Returns the numbers that the texts of handlers refer to, by name."""
         return {
             "REGISTERS": self.registers,
             "SAVED_FLAGS": self.at,
@@ -82,18 +97,20 @@ class ThreadArea:
         }
 
     def register_at(self, number: int) -> int:
-        """Where a register is, in the thread's local memory; IndexError for one that there is not."""
+        """Returns the offset of a register in the thread's local memory; IndexError if it does not
+        exist.
+        """
         if not 0 <= number < self.registers:
             raise IndexError(f"R{number}: threads have {self.registers} registers")
         return self.at + _FLAGS_BYTES + number * _WORD_BYTES
 
 
 class SavedWarp:
-    """A warp that a handler has saved, read from memory, and changed there.
+    """A warp that a handler has saved. Its state is read and changed in memory.
 
     Parameters:
-        memory: The machine's.
-        launch: What runs.
+        memory: The machine's memory.
+        launch: The launch that runs.
         record: Address of the warp's record.
     """
 
@@ -101,7 +118,7 @@ class SavedWarp:
         self._memory, self._launch, self._threads, self._record = memory, launch, threads, record
 
     def word(self, name: str) -> int:
-        """A word of the record."""
+        """Returns a word of the record."""
         return self._memory.read_number(self._record + RECORD[name], _WORD_BYTES)
 
     def set_word(self, name: str, value: int) -> None:
@@ -110,7 +127,7 @@ class SavedWarp:
 
     @property
     def place(self) -> tuple[tuple[int, int, int], int]:
-        """The CTA's place in the grid, and the warp's number in the CTA."""
+        """The CTA's position in the grid, and the warp's number in the CTA."""
         x, y, z, number = (
             self._memory.read_number(
                 self._record + RECORD["PLACE"] + _WORD_BYTES * part, _WORD_BYTES
@@ -121,28 +138,30 @@ class SavedWarp:
 
     @property
     def live(self) -> int:
-        """Threads that neither exited nor were killed: the threads that have saved state."""
+        """The threads with saved state: those that have neither exited nor been killed."""
         return self.word("LIVE")
 
     # Threads.
 
     @property
     def block(self) -> int:
-        """Address of the warp's block of local memory."""
+        """Address of the warp's memory block."""
         return self.word("BLOCK") * CRS_GRANULE
 
     def _local(self, thread: int, at: int) -> int:
-        """The address of a word of a thread's local memory."""
+        """Returns the address of a word of a thread's local memory."""
         return self.block + (at // _WORD_BYTES * WARP_THREADS + thread) * _WORD_BYTES
 
     def register(self, thread: int, number: int) -> int:
-        """A register of a thread; IndexError for one that there is not."""
+        """Returns a register of a thread; IndexError if it does not exist."""
         return self._memory.read_number(
             self._local(thread, self._threads.register_at(number)), _WORD_BYTES
         )
 
     def set_register(self, thread: int, number: int, value: int) -> None:
-        """What the register is when the warp continues; IndexError for one that does not exist."""
+        """Sets a register of the thread, for when the warp continues; IndexError if it does not
+        exist.
+        """
         self._memory.write_number(
             self._local(thread, self._threads.register_at(number)), _WORD_BYTES, value
         )
@@ -151,40 +170,40 @@ class SavedWarp:
         return self._memory.read_number(self._local(thread, self._threads.at), _WORD_BYTES)
 
     def predicates(self, thread: int) -> int:
-        """Bit n: Pn of a thread."""
+        """Returns the predicates of a thread; bit n is Pn."""
         return self._flags(thread) & _PREDICATES
 
     def condition(self, thread: int) -> int:
-        """CC of a thread: zero, sign, carry and overflow, from bit 0 on."""
+        """Returns CC of a thread: zero, sign, carry and overflow, from bit 0 on."""
         return self._flags(thread) >> _CONDITION_AT & 0xF
 
     # The stack.
 
     @property
     def depth(self) -> int:
-        """Tokens on the stack, the trap frame and all under it."""
+        """Tokens on the stack, up to and including the trap frame."""
         return self.word("STACK") & (1 << DEPTH_BITS) - 1
 
     def _token_at(self, index: int) -> int:
         return self.block + self._launch.local * WARP_THREADS + index * TOKEN_BYTES
 
     def token(self, index: int) -> StackToken:
-        """A token of the stack, 0 being the lowest."""
+        """Returns a token of the stack, 0 being the lowest."""
         return decode_token(self._memory.read(self._token_at(index), TOKEN_BYTES))
 
     @property
     def stack(self) -> list[StackToken]:
-        """The kernel's tokens, lowest first."""
+        """Returns the kernel's tokens, lowest first."""
         return [self.token(index) for index in range(self._frame - self._holes)]
 
     @property
     def _frame(self) -> int:
-        """The number of the frame's lowest token, the TRAP token."""
+        """Returns the index of the frame's lowest token, the TRAP token."""
         return self.depth - TOKENS_PER_LINE
 
     @property
     def _holes(self) -> int:
-        """Holes under the frame, which begins a line."""
+        """Returns the number of holes below the frame, which begins a line."""
         return self.token(self._frame).pc & HOLES
 
     @property

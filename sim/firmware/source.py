@@ -1,4 +1,4 @@
-"""Firmware from its text: assembly with places for the numbers that a launch decides."""
+"""Assembles firmware from texts with placeholders for the numbers of a launch."""
 
 import re
 from collections.abc import Mapping
@@ -15,13 +15,15 @@ _WORD_BITS = 32
 
 
 def halves(name: str, address: int) -> dict[str, int]:
-    """An address as the two numbers NAME_LOW and NAME_HIGH."""
+    """Returns an address as the two numbers NAME_LOW and NAME_HIGH."""
     return {f"{name}_LOW": address & (1 << _WORD_BITS) - 1, f"{name}_HIGH": address >> _WORD_BITS}
 
 
 def assembled(name: str, parts: tuple[str, ...], numbers: Mapping[str, int]) -> Module:
-    """The module ``name`` of the texts ``parts``, one behind the other, with ``{NAME}`` replaced by the number of that
-    name. ProgramError when the numbers do not fit into the instructions.
+    """Assembles the concatenated texts ``parts`` to the module ``name``, with each ``{NAME}``
+    replaced by the number of that name.
+
+    Raises ProgramError if a number does not fit into its instruction.
     """
     text = "".join(
         files("sim.firmware").joinpath(f"{part}.sass").read_text(encoding="utf-8") for part in parts

@@ -1,4 +1,6 @@
-"""A context switch of a grid that a host watches from outside: off the machine after some cycles, and on again."""
+"""A context switch of a grid that a host controls: it removes the grid from the machine after some
+cycles, and resumes it.
+"""
 
 from collections.abc import Iterator
 
@@ -13,18 +15,19 @@ __all__ = ["GridSwitch"]
 
 
 class GridSwitch:
-    """Takes a grid off the machine.
+    """Removes a grid from the machine.
 
     Parameters:
-        launch: Of the grid. Its memory is that of no other handler; ProgramError for one that can't be saved.
+        launch: The launch of the grid. Its memory must have no other handler; ProgramError if the
+            grid cannot be saved.
         after: Cycles from the grid's start until the host stops it.
-        limit: Cycles that saving it may take.
+        limit: Cycles within which it must be saved.
 
     Attributes:
-        launch: What is to be run with :meth:`drive` as its driver.
-        left: Whether the grid was taken off; it had not ended before.
-        failure: Why it is still there, if it takes too long; else empty.
-        cycles: From its start until it was off.
+        launch: The launch to run, with :meth:`drive` as its driver.
+        left: Whether the grid was removed; otherwise it had ended before.
+        failure: The reason why it could not be removed in time; else empty.
+        cycles: Cycles from its start until it was removed.
     """
 
     def __init__(self, launch: Launch, after: int, limit: int) -> None:
@@ -35,7 +38,7 @@ class GridSwitch:
         self.cycles = 0
 
     async def drive(self, host: HardwareHost) -> None:
-        """Runs the grid, stops it and has it saved."""
+        """Runs the grid, stops it and saves it."""
         if not await host.until(lambda host: host.ended, self._after) and not host.failed:
             try:
                 self.left = await save_grid(host, self._image, self._limit)
@@ -44,11 +47,11 @@ class GridSwitch:
         self.cycles = host.cycles
 
     def resumed(self, memory: Memory) -> Launch:
-        """The launch that continues from the machine's memory."""
+        """Returns the launch that continues from the machine's memory."""
         return resumed(self._image, memory).launch
 
     def lines(self, memory: Memory) -> Iterator[str]:
-        """A line for each warp that was saved: its pc, and the number of tokens on its stack."""
+        """Yields a line for each saved warp: its pc, and the number of tokens on its stack."""
         x, y, z = self.launch.grid
         for number in range(x * y * z * self.launch.warps):
             cta, place = divmod(number, self.launch.warps)

@@ -1,4 +1,4 @@
-"""The trap handler in a launch, and what a host does with the warps that it holds."""
+"""The trap handler of a launch, and a host's access to the warps that it holds."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -14,24 +14,31 @@ __all__ = ["SaveArea", "WakeCommand", "install_trap_handler"]
 
 _MOST_SLOTS = 64
 _REGISTERS = 8
-"""Of a thread, that the handler works with."""
+"""Number of a thread's registers that the handler uses."""
 
 
 class WakeCommand(IntEnum):
-    """What a held warp does when it is woken."""
+    """The action of a held warp when it is woken."""
 
     LEAVE = 0
-    """It gets the state in the save area, and continues."""
+    """The warp loads the state in the save area, and continues."""
     RELOAD = 1
-    """Likewise, with the stack that is in memory: the host has changed it. Not without a stack in memory."""
+    """Likewise, but with the stack in memory, which the host has changed. Not for stacks that exist
+    on chip alone.
+    """
     TERMINATE = 2
-    """It ends."""
+    """The warp ends."""
 
 
 @dataclass(frozen=True)
 class SaveArea:
-    """Where the trap handler of a launch keeps what it saves: ``records`` is the address of a record for each of the
-    machine's ``slots``.
+    """The memory in which the trap handler of a launch saves warps.
+
+    Attributes:
+        launch: The launch with the handler.
+        threads: The handler's part of each thread's local memory.
+        records: Address of the records, one for each warp slot.
+        slots: Number of the machine's warp slots.
     """
 
     launch: Launch
@@ -40,12 +47,12 @@ class SaveArea:
     slots: int
 
     def warp(self, memory: Memory, slot: int) -> SavedWarp | None:
-        """The warp in a slot, while the handler holds it; None when it holds none there."""
+        """Returns the warp in a slot; None if the handler holds none there."""
         warp = SavedWarp(memory, self.launch, self.threads, self.records + slot * RECORD_BYTES)
         return warp if warp.word("STATE") else None
 
     def warps(self, memory: Memory) -> dict[int, SavedWarp]:
-        """All that it holds, by slot."""
+        """Returns all warps that the handler holds, by slot."""
         return {
             slot: warp
             for slot in range(self.slots)
@@ -54,8 +61,10 @@ class SaveArea:
 
 
 def install_trap_handler(launch: Launch, slots: int = _MOST_SLOTS) -> SaveArea:
-    """The launch with the trap handler for a machine with so many warp slots, and where that saves what it saves. A
-    memory serves one handler.
+    """Returns the save area of the launch with the trap handler, for a machine with this many warp
+    slots.
+
+    A memory serves one handler.
     """
     launch, threads = ThreadArea.reserved(launch, _REGISTERS)
     records = launch.memory.allocate("trap records", slots * RECORD_BYTES)

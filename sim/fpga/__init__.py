@@ -7,6 +7,6 @@ command    the command ``python -m sim.fpga``
 bitstream  the bitstream of a board: placed and routed with several seeds, packed, loaded
 verilog    a unit or the machine as Verilog
 ecp5       Yosys and nextpnr for the ECP5
-netlist    queries of a netlist that Yosys has written
+netlist    names of the cells in a netlist of Yosys
 =========  ================================================================================
 """

@@ -1,4 +1,6 @@
-"""Bitstreams of boards, made with open tools as a board's platform calls them: what they need, how fast they are."""
+"""Builds bitstreams of boards with open tools, as a board's platform calls them, and reports their
+size and speed.
+"""
 
 import json
 import os
@@ -51,7 +53,9 @@ __all__ = [
 _NAME = "top"
 _REPORT = "report.json"
 _SYNTHESIS_OPTIONS = "-nowidelut"
-"""For a small netlist: without the multiplexers between LUTs, as ``--small`` does it for units."""
+"""Synthesis option for a small netlist: without the multiplexers between LUTs, as ``--small`` does
+for units.
+"""
 _SYNTHESIS = f"""\
 chformal -remove
 delete t:$print
@@ -59,14 +63,19 @@ delete t:$print
 synth_ecp5 {_SYNTHESIS_OPTIONS} -top {_NAME} -run begin:map_luts
 opt_clean -purge
 {BLOCK_TIMING}"""
-"""Assertions and prints are for simulation. Second names of nets are removed before the mapping, as for units."""
+"""Synthesis commands: assertions and prints, which are for simulation, are removed; so are alias
+names of nets before the mapping, as for units.
+"""
 _MAPPING = f"{_SYNTHESIS_OPTIONS} -run map_luts:check"
 _LAST = "blackbox =A:whitebox"
-"""What Yosys does after ``check``, except naming all cells."""
+"""The commands of Yosys after ``check``, except naming all cells."""
 _PLACER, _ROUTER = "static", "router1"
-"""nextpnr's own placer, heap, packs a machine into the middle of the device, as densely as it can
-(``--placer-heap-beta`` changes nothing there), and needs a fifth more wire. router2 leaves some 2,000 wires of preset
-``least`` overused, however many rounds it has; router1 ends."""
+"""nextpnr's placer and router.
+
+The placer heap packs a machine into the middle of the device, as densely as it can
+(``--placer-heap-beta`` has no effect there), and needs a fifth more wire. router2 leaves some 2,000
+wires of preset ``least`` overused, however many rounds it runs; router1 terminates.
+"""
 COLUMNS = {
     "lut4": "LUT4",
     "ccu2c": "CCU2C",
@@ -75,29 +84,30 @@ COLUMNS = {
     "dp16kd": "DP16KD",
     "mult18x18d": "MULT18X18D",
 }
-"""What is counted: key in results, type of cell."""
+"""The counted cells: type by key in the results."""
 _OPENED = ("machine", "machine.sm", "machine.sm.core")
-"""Modules whose parts are counted apart."""
+"""Modules whose submodules are counted separately."""
 _GLOBAL = "$glbnet$"
 _SAME = 0.01
-"""MHz by which a requested clock and nextpnr's figure for it may differ."""
+"""Tolerance in MHz between a requested clock and nextpnr's figure for it."""
 _LOADER = ("OPENFPGALOADER", "openFPGALoader")
 _PART = re.compile(rb"Part: ([\w-]+)")
 _HEADER_BYTES = 1024
-"""Of a bitstream: the text that names its device."""
+"""Size in bytes of the start of a bitstream, with the text that names its device."""
 
 
 @dataclass
 class Bitstream:
-    """A bitstream, and what it came to.
+    """A bitstream, its size and its speed.
 
     Attributes:
-        wanted: MHz of the machine's clock.
-        units: Cells by unit, by the keys of COLUMNS. A cell of logic counts for the unit whose signal it makes.
-        used: Of the device, by kind: what is used, and what there is.
-        timings: Of the machine's clock, for each seed that was tried.
-        clocks: By seed, for each clock: MHz that are reached, and that are wanted.
-        path: Of the bitstream.
+        wanted: Target frequency of the machine's clock in MHz.
+        units: Cells by unit, by the keys of COLUMNS. A cell of logic is counted for the unit whose
+            signal it drives.
+        used: By kind of cell: the number that is used, and the number that the device has.
+        timings: Timing of the machine's clock, for each seed that was tried.
+        clocks: By seed and clock: reached and target frequency in MHz.
+        path: Path of the bitstream.
     """
 
     board: str
@@ -112,7 +122,9 @@ class Bitstream:
     tools: dict[str, str] = field(default_factory=dict)
 
     def slow_clocks(self, timing: Timing) -> dict[str, tuple[float, float]]:
-        """The clocks that are not met with a seed: MHz that are reached, and that are wanted."""
+        """Returns the clocks whose target is missed with a seed: reached and target frequency in
+        MHz.
+        """
         return {
             name: (reached, wanted)
             for name, (reached, wanted) in self.clocks[timing.seed].items()
@@ -121,16 +133,16 @@ class Bitstream:
 
     @property
     def best(self) -> Timing:
-        """Whose bitstream it is: the fastest of those that meet all clocks, or else of all."""
+        """The timing of the bitstream: the fastest of those that meet all clocks, else of all."""
         return max(self.timings, key=lambda timing: (not self.slow_clocks(timing), timing.fmax))
 
     @property
     def met(self) -> bool:
-        """Whether all of it is as fast as it has to be."""
+        """Whether all clocks are met."""
         return not self.slow_clocks(self.best)
 
     def text(self) -> str:
-        """It for people."""
+        """Returns the report as text."""
         lines = [f"{self.board}, preset {self.preset}, on {self.device}", ""]
         lines += [
             f"  {'':40}"
@@ -162,11 +174,11 @@ class Bitstream:
 
     @property
     def total(self) -> dict[str, int]:
-        """Cells of all units."""
+        """The cells of all units."""
         return {key: sum(count[key] for count in self.units.values()) for key in COLUMNS}
 
     def json(self) -> str:
-        """It for programs."""
+        """Returns the report as JSON."""
         return (
             json.dumps(
                 {
@@ -202,9 +214,16 @@ def build(
     seeds: Sequence[int],
     say: Callable[[str], None],
 ) -> tuple[Bitstream, Any]:
-    """Builds the bitstream of a top with the first seed that is fast enough, or the best; also what its platform
-    programs it from. The tools' files are left in ``folder``, and the netlist is taken from there if an earlier run
-    made it of the same design. FpgaError when a tool fails.
+    """Builds the bitstream of a top with the first seed that meets all clocks, else with the best.
+
+    The tools' files are left in ``folder``; the netlist of an earlier run of the same design is
+    used again.
+
+    Returns:
+        The bitstream, and the platform's object from which it is programmed.
+
+    Raises:
+        FpgaError: A tool fails.
     """
     folder = folder.resolve()
     make_folder(folder)
@@ -271,7 +290,7 @@ def build(
 
 
 def _rates(result: Bitstream, timing: Timing) -> str:
-    """The clock rate of a placement, and those of other clocks that are too slow."""
+    """Returns the clock rate of a placement, and those of other clocks that are too slow, as text."""
     others = [
         f"{name} {reached:.1f} of {wanted:g} MHz"
         for name, (reached, wanted) in result.slow_clocks(timing).items()
@@ -281,7 +300,7 @@ def _rates(result: Bitstream, timing: Timing) -> str:
 
 
 class PadsAlone(Component):
-    """A BoardMachine without its machine and its link: pads, memory and video, if there are any."""
+    """A BoardMachine without its machine and its link: pads, memory and video, if it has them."""
 
     def __init__(
         self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int, video: Any
@@ -298,7 +317,7 @@ class PadsAlone(Component):
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
-        """A part that can't be left out."""
+        """Connects pads, memory and video, so that synthesis removes none of them."""
         m = Module()
         m.d.sync += self.transmit.eq(self.receive)
         m.submodules.memory = self._memory
@@ -314,10 +333,10 @@ class PadsAlone(Component):
 
 
 def constraints(board: Board, memory: int | str | None = None, video: bool | None = None) -> str:
-    """Pins and clocks of a board's top, in the format that nextpnr reads (LPF).
+    """Returns the pins and clocks of a board's top, in nextpnr's format LPF.
 
-    ``memory`` and ``video`` are those of :func:`~rtl.fpga.boards.board_top`, as is the ValueError where the board has
-    none that can be used.
+    ``memory`` and ``video`` are those of :func:`~rtl.fpga.boards.board_top`. Raises ValueError if
+    the board has none that is supported.
     """
     top = board_top(board, memory=memory, video=video, make=PadsAlone)
     plan = top.platform.prepare(top, _NAME, debug_verilog=False, add_preferences=" ")
@@ -326,7 +345,7 @@ def constraints(board: Board, memory: int | str | None = None, video: bool | Non
 
 
 def _commands(script: str | bytes) -> Iterator[tuple[str, list[str]]]:
-    """The tools that a platform's script calls, and their arguments."""
+    """Yields the tools that a platform's script calls, and their arguments."""
     for line in (script if isinstance(script, str) else script.decode()).splitlines():
         if line.startswith('"$'):
             tool, *arguments = shlex.split(line)
@@ -334,7 +353,7 @@ def _commands(script: str | bytes) -> Iterator[tuple[str, list[str]]]:
 
 
 def _units(netlist: dict[str, Any], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """The cells of a netlist by unit, from their names, and kind."""
+    """Returns the cells of a netlist by unit, from their names, and by kind."""
     kinds = {kind: key for key, kind in COLUMNS.items()}
     found: dict[str, Counter[str]] = {}
     for cell, content in netlist["cells"].items():
@@ -344,7 +363,9 @@ def _units(netlist: dict[str, Any], names: Mapping[str, str]) -> dict[str, dict[
 
 
 def _unit_of(name: str) -> str:
-    """The unit that a cell is in, by its name, or that of its signal: without the number that makes names single."""
+    """Returns the unit of a cell, from the cell's name or that of its signal, without a
+    disambiguating number.
+    """
     first, *rest = (re.sub(r"\$\d+(\[\d+\])?$", "", part) for part in name.split("."))
     unit = first if rest else "top"
     for part in rest[:-1]:
@@ -357,7 +378,9 @@ def _unit_of(name: str) -> str:
 def _read_report(
     result: Bitstream, report: dict[str, Any], seed: int, names: Mapping[str, str]
 ) -> Timing:
-    """The timing of the machine's clock: the slowest of the clocks with its frequency."""
+    """Adds nextpnr's report to the result; returns the timing of the machine's clock, with the
+    slowest frequency.
+    """
     result.used = {
         kind: (entry["used"], entry["available"])
         for kind, entry in report["utilization"].items()
@@ -380,8 +403,8 @@ def _read_report(
 
 
 def missing_boards(*, tools: bool = True) -> str | None:
-    """What is missing for boards, in one line: the package with them and, if required, the
-    ``tools`` that make bitstreams; None when all is there.
+    """Returns what must be installed for boards, in one line: the package of boards and, if
+    required, the ``tools`` that make bitstreams; None if nothing is missing.
     """
     if find_spec("amaranth_boards") is None:
         return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
@@ -389,7 +412,7 @@ def missing_boards(*, tools: bool = True) -> str | None:
 
 
 def check_loader() -> None:
-    """FpgaError where there is nothing that programs boards."""
+    """Raises FpgaError if no programmer for boards is installed."""
     variable, program = _LOADER
     named = os.environ.get(variable)
     if shutil.which(program if named is None else named) is None:
@@ -405,8 +428,8 @@ def check_loader() -> None:
 
 
 def load(platform: Any, bitstream: Path) -> None:
-    """Programs a board with the bitstream in a file, as its platform does it. FpgaError when that
-    fails, or when the bitstream is for another device.
+    """Programs a board with the bitstream in a file, through its platform; FpgaError if that fails,
+    or if the bitstream is for another device.
     """
     content = _read_bitstream(bitstream)
     part = _PART.search(content[:_HEADER_BYTES])

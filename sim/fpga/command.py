@@ -48,17 +48,19 @@ from sim.support.command import CALLED, CommandError, Parser, check_file, make_f
 __all__ = ["Measurement", "main", "measure"]
 
 _SEEDS = [1, 2, 3]
-"""Of a unit's measurement: all of them."""
+"""Seeds of a unit's measurement; all are used."""
 _BOARD_SEEDS = [1, 2, 3, 4, 5, 6]
-"""Of a board's bitstream: they are tried until one meets every clock."""
+"""Seeds of a board's bitstream; they are tried until one meets every clock."""
 _MARGIN = 0.05
-"""By how much a clock that is proposed is below the one that was reached."""
+"""Margin of a proposed clock below the reached one."""
 _USED_BY_LOAD = ("board", "load")
-"""Options that ``--load FILE.bit`` uses: it builds nothing."""
+"""Options that are compatible with ``--load FILE.bit``, which builds nothing."""
 _USED_BY_LPF = ("board", "lpf", "memory", "video")
-"""Options that ``--lpf`` uses: the pads of memory and video are among the pins that it writes."""
+"""Options that are compatible with ``--lpf``: the pads of memory and video are among the pins that
+it writes.
+"""
 _PARAMETERS = ("warps", "lanes", "stack_tokens")
-"""Parameters of SmParams that the command can set."""
+"""Parameters of SmParams that are options of the command."""
 COUNTED = {
     "lut4": ("LUT4", "after synthesis"),
     "ccu2c": ("CCU2C", "after synthesis: carry cells, two LUTs each"),
@@ -69,18 +71,20 @@ COUNTED = {
     "dpr16x4": ("TRELLIS_DPR16X4", "memories of 16 x 4 bits in LUTs"),
     "mult18x18d": ("MULT18X18D", "multipliers"),
 }
-"""What is counted: key in results, name, remark."""
+"""The counted quantities: name and remark, by key in the results."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a unit needs, and how fast it is.
+    """The size and speed of a unit.
 
     Attributes:
-        unit, preset, small: What was measured; whether it was synthesized for size.
-        size: The keys of COUNTED.
-        timings: One for each seed.
-        tools: Their versions.
+        unit: Name of the unit.
+        preset: The preset of its parameters.
+        small: Whether it was synthesized for size.
+        size: Numbers by the keys of COUNTED.
+        timings: The timing for each seed.
+        tools: Versions of the tools.
     """
 
     unit: str
@@ -92,11 +96,11 @@ class Measurement:
 
     @property
     def median(self) -> float | None:
-        """The median clock rate, in MHz; None where the unit was only synthesized."""
+        """The median clock rate in MHz; None if the unit was only synthesized."""
         return statistics.median(timing.fmax for timing in self.timings) if self.timings else None
 
     def text(self) -> str:
-        """The measurement for people."""
+        """Returns the measurement as text."""
         small = "small, " if self.small else ""
         lines = [f"{self.unit}, preset {self.preset}, {small}alone on {DEVICE}", ""]
         lines += [
@@ -111,7 +115,7 @@ class Measurement:
         return "\n".join(lines) + "\n"
 
     def json(self) -> str:
-        """The measurement for programs."""
+        """Returns the measurement as JSON."""
         return (
             json.dumps(
                 {
@@ -131,7 +135,7 @@ class Measurement:
 
 
 def _size(folder: Path) -> dict[str, int]:
-    """What the synthesized unit needs."""
+    """Returns the numbers of COUNTED for the synthesized unit."""
     count, packed = cells(folder), pack(folder)
     return {
         "lut4": count["LUT4"],
@@ -146,7 +150,7 @@ def _size(folder: Path) -> dict[str, int]:
 
 
 class _Progress:
-    """Shows what is being done, since it takes minutes."""
+    """Shows the current step, since a step takes minutes."""
 
     def __init__(self, unit: str) -> None:
         self._unit = unit
@@ -162,7 +166,9 @@ class _Progress:
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[None]:
-    """A folder of the tools' files for one command at a time; CommandError while another one works there."""
+    """Locks a folder of tool files for one command at a time; CommandError while another one uses
+    it.
+    """
     make_folder(folder)
     with (folder / ".lock").open("w") as lock:
         try:
@@ -183,9 +189,20 @@ def measure(
     small: bool = False,
     parameters: Mapping[str, int] | None = None,
 ) -> Measurement:
-    """Measures a unit of UNITS, which is synthesized for size if ``small``; leaves the tools' files in ``folder``.
-    ``parameters`` of SmParams count instead of the preset's. Without seeds nothing is placed. FpgaError if a tool
-    fails, ValueError for a parameter."""
+    """Measures a unit of UNITS.
+
+    Args:
+        unit: Name of the unit.
+        preset: Preset of its parameters.
+        seeds: Seeds of placement and routing; without any nothing is placed.
+        folder: Receives the tools' files.
+        small: Whether the unit is synthesized for size.
+        parameters: Parameters of SmParams that replace those of the preset.
+
+    Raises:
+        FpgaError: A tool fails.
+        ValueError: A parameter is out of range.
+    """
     params = replace(PRESETS[preset], **(parameters or {}))
     say, folder = _Progress(unit), folder.resolve()
     make_folder(folder)
@@ -209,12 +226,12 @@ def measure(
 
 
 def _numbers(numbers: Sequence[int]) -> str:
-    """A list with commas, as --seeds takes it."""
+    """Returns a comma-separated list, the format of --seeds."""
     return ",".join(map(str, numbers))
 
 
 def _seeds(text: str) -> list[int]:
-    """The numbers of a list with commas; none of them for ``none``."""
+    """Parses a comma-separated list of numbers, or ``none``."""
     if text == "none":
         return []
     try:
@@ -226,7 +243,7 @@ def _seeds(text: str) -> list[int]:
 
 
 def _memory(text: str) -> int | str:
-    """A board's SDRAM chip, or a number of bytes."""
+    """Parses the name of a board's SDRAM chip, or a number of bytes."""
     if text != SDRAM and not (text.isascii() and text.isdigit()):
         raise ArgumentTypeError(f"{text!r} is neither {SDRAM} nor a number of bytes")
     return text if text == SDRAM else int(text)
@@ -315,10 +332,10 @@ def _parser() -> Parser:
 
 
 def _check(options: Any) -> None:
-    """Refuses options that can't be combined; the preset is known."""
+    """Raises CommandError for options that cannot be combined; the preset must be known."""
     if (
         options.board is None and options.load in BOARDS
-    ):  # --load BOARD: the option takes what follows it
+    ):  # --load BOARD: the option takes the next argument
         options.board, options.load = options.load, True
     given = [name for name in ("board", "unit", "verilog") if getattr(options, name) is not None]
     if len(given) != 1 and given != ["unit", "verilog"]:
@@ -360,13 +377,15 @@ def _check(options: Any) -> None:
 
 
 def _is_given(options: Any, name: str) -> bool:
-    """Whether an option stands in the command line. A number of 0 and ``--no-video`` are given, too."""
+    """Whether an option was given on the command line, also with the value 0, and as
+    ``--no-video``.
+    """
     value = getattr(options, name)
     return bool(value) if name == "small" else value is not None
 
 
 def _refuse_others(options: Any, used: Sequence[str], by: str) -> None:
-    """CommandError that names the first given option which is not one of those that are used."""
+    """Raises CommandError, which names the first given option that is not among the ``used`` ones."""
     for name in vars(options):
         if name not in used and _is_given(options, name):
             flag = "no-video" if name == "video" and not options.video else name.replace("_", "-")
@@ -374,7 +393,7 @@ def _refuse_others(options: Any, used: Sequence[str], by: str) -> None:
 
 
 def _parameters(options: Any) -> dict[str, int]:
-    """The parameters that are set."""
+    """Returns the parameters that were given."""
     return {
         parameter: value
         for parameter in _PARAMETERS
@@ -383,7 +402,7 @@ def _parameters(options: Any) -> dict[str, int]:
 
 
 def _name(options: Any) -> str:
-    """Unit, preset and parameters, for files."""
+    """Returns unit, preset and parameters, for file names."""
     parameters = [f"{value}-{parameter}" for parameter, value in _parameters(options).items()]
     return "-".join([options.unit or "sm", options.preset, *parameters])
 
@@ -445,7 +464,7 @@ def _build(options: Any) -> int:
 
 
 def _call(*words: str) -> str:
-    """How this command is called with other arguments, as a line for a shell."""
+    """Returns a call of this command with other arguments, as a line for a shell."""
     return " ".join([CALLED.get() or "python -m sim.fpga", shlex.join(words)])
 
 
@@ -463,8 +482,8 @@ def _next_on_a_board() -> str:
 
 
 def _next_when_slow(options: Any, result: Bitstream) -> str:
-    """What each seed has reached, and, in a last line, which options help: a slower clock, where it is the machine's
-    that is not met, or seeds that were not tried.
+    """Returns the results of each seed and, in a last line, options that help: a slower clock if
+    the machine's is missed, or seeds that were not tried.
     """
     reached = ", ".join(
         f"{timing.fmax:.1f} MHz with seed {timing.seed}" for timing in result.timings
@@ -497,7 +516,7 @@ def _next_when_slow(options: Any, result: Bitstream) -> str:
 
 
 def _given(options: Any) -> list[str]:
-    """The options of a board that were given, but its clock and its seeds."""
+    """Returns the options of a board that were given, except its clock and its seeds."""
     given = [
         f"--{name}={value}"
         for name in ("memory", "build")
@@ -511,7 +530,7 @@ def _given(options: Any) -> list[str]:
 
 
 def _verilog(options: Any) -> int:
-    """Writes Verilog of the machine or of a unit."""
+    """Writes the Verilog of the machine or of a unit."""
     params = replace(PRESETS[options.preset], **_parameters(options))
     unit, name = options.unit or "sm", options.name or options.unit or "sm"
     folder = options.build or Path("build", "fpga", f"verilog-{_name(options)}")
@@ -528,7 +547,7 @@ def _verilog(options: Any) -> int:
 
 
 def _verilog_head(unit: str, params: SmParams, component: Any) -> list[str]:
-    """What the file is, and what its ports are."""
+    """Returns the comment at the head of the file, with the ports."""
     parameters = ", ".join(f"{parameter} {value}" for parameter, value in asdict(params).items())
     return [
         f"Warpstack: {unit}, written by python -m sim.fpga --verilog, with the parameters",

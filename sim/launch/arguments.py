@@ -4,7 +4,7 @@
 text                        argument
 ==========================  =============================================================
 ``u32:7`` ``s32:-1``        a number passed by value: decimal, or hexadecimal with 0x
-``f32:-2.5e3``              a floating-point number, rounded to the nearest one; also inf and nan
+``f32:-2.5e3``              a floating-point number, rounded to nearest; also inf and nan
 ``b32:0x3f800000``          bits, for a parameter of any type of that size
 ``buf:OUT=u32[256]``        a buffer of that many zeros; its address is passed
 ``buf:IN=@data.bin``        a buffer with the bytes of a file
@@ -12,11 +12,12 @@ text                        argument
 ``bytes:@FILE``             the bytes of a file passed by value
 ==========================  =============================================================
 
-Types are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b8 b16 b32 b64. The name of a buffer is what results call it.
+Types are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b8 b16 b32 b64. Results refer to a buffer by its
+name.
 
-An item of a structure is ``TYPE=NUMBER``, a buffer (``buf:NAME=...``), whose address is 8 bytes of it, or a structure
-in it, ``struct(ITEM,...)``. Each is aligned to its size, a structure at that of its largest item's;
-a structure's own size is a multiple of that, too.
+An item of a structure is ``TYPE=NUMBER``, a buffer (``buf:NAME=...``), which adds its 8-byte
+address, or a nested structure, ``struct(ITEM,...)``. Each item is aligned to its size, a structure
+to the alignment of its largest item; the size of a structure is a multiple of that, too.
 """
 
 import re
@@ -45,7 +46,7 @@ TYPE_BYTES = {
     "f64": 8,
     **{f"b{8 * size}": size for size in (1, 2, 4, 8)},
 }
-"""Types of numbers, and their bytes."""
+"""Types of numbers, and their sizes in bytes."""
 _FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+|inf|nan)")
 _WHOLE = re.compile(r"-?(0[xX][0-9a-fA-F]+|[0-9]+)")
 _SCALAR = re.compile(r"(?P<type>\w+)(?P<sign>[:=])(?P<value>.+)")
@@ -54,11 +55,11 @@ _ZEROS = re.compile(r"(?P<type>\w+)\[(?P<count>[0-9]+)\]")
 _NESTED = re.compile(r"struct\((?P<items>.*)\)")
 _STRUCTURE, _BYTES = "struct:", "bytes:@"
 _MOST_BYTES = 1 << 30
-"""The largest buffer that is made."""
+"""The largest allowed size of a buffer in bytes."""
 
 
 class ArgumentError(CommandError):
-    """An argument that can't be read: one line that says why."""
+    """An argument that cannot be parsed. The message is one line with the reason."""
 
 
 def _size(text: str, kind: str) -> int:
@@ -70,7 +71,9 @@ def _size(text: str, kind: str) -> int:
 
 
 def _number(text: str, part: str, sign: str) -> Scalar | None:
-    """The number that a part of an argument spells, with ``sign`` behind its type; None when it spells none."""
+    """Returns the number in a part of an argument, with ``sign`` behind its type; None if the part
+    is no number.
+    """
     match = _SCALAR.fullmatch(part)
     if match is None or match["sign"] != sign:
         return None
@@ -119,7 +122,7 @@ def _content(text: str, path: str) -> bytes:
 
 
 def _buffer(text: str, part: str) -> Buffer | None:
-    """The buffer that a part of an argument spells; None when it spells none."""
+    """Returns the buffer in a part of an argument; None if the part is no buffer."""
     match = _BUFFER.fullmatch(part)
     if match is None:
         return None
@@ -131,7 +134,7 @@ def _buffer(text: str, part: str) -> Buffer | None:
 
 @dataclass(frozen=True)
 class _Item:
-    """A piece of a structure."""
+    """A field of a structure."""
 
     content: bytes
     alignment: int
@@ -139,7 +142,7 @@ class _Item:
 
 
 def _pieces(text: str, items: str) -> Iterator[str]:
-    """The parts between the commas outside of parentheses."""
+    """Splits at the commas outside of parentheses."""
     depth, begin = 0, 0
     for at, character in enumerate(items):
         depth += (character == "(") - (character == ")")
@@ -154,7 +157,7 @@ def _pieces(text: str, items: str) -> Iterator[str]:
 
 
 def _item(text: str, part: str) -> _Item:
-    """A piece of a structure."""
+    """Parses a field of a structure."""
     if (nested := _NESTED.fullmatch(part)) is not None:
         return _laid_out(text, nested["items"])
     if (buffer := _buffer(text, part)) is not None:
@@ -169,7 +172,7 @@ def _item(text: str, part: str) -> _Item:
 
 
 def _laid_out(text: str, items: str) -> _Item:
-    """A structure as C lays it out."""
+    """Lays out a structure as C does."""
     content, alignment = b"", 1
     buffers: list[tuple[int, Buffer]] = []
     for part in _pieces(text, items):
@@ -182,7 +185,7 @@ def _laid_out(text: str, items: str) -> _Item:
 
 
 def parse_argument(text: str) -> Argument:
-    """The argument that ``text`` spells; ArgumentError when it spells none."""
+    """Parses an argument; ArgumentError if it is malformed."""
     if text.startswith(_BYTES):
         return Structure(_content(text, text.removeprefix(_BYTES)))
     if text.startswith(_STRUCTURE):
@@ -207,7 +210,7 @@ def parse_argument(text: str) -> Argument:
 
 
 def parse_arguments(texts: Iterable[str]) -> list[Argument]:
-    """All arguments in their order; ArgumentError also when two buffers have one name."""
+    """Parses arguments in their order; ArgumentError also if two buffers have the same name."""
     arguments: list[Argument] = []
     names: set[str] = set()
     for text in texts:

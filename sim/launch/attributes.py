@@ -1,4 +1,4 @@
-"""A kernel's limits on a machine: the most threads of a block, blocks at a time."""
+"""A kernel's limits on a machine: threads of a block, and blocks that run at a time."""
 
 from math import prod
 
@@ -10,17 +10,19 @@ from sim.toolchain.module import EntryPoint
 __all__ = ["MOST_THREADS", "blocks_at_a_time", "most_threads"]
 
 MOST_THREADS = 1024
-"""Threads of a block, at most, on sm_50."""
+"""The most threads of a block on sm_50."""
 
 
 def _rows(kernel: EntryPoint) -> int:
-    """Rows of the register file that a warp takes."""
+    """Returns the rows of the register file that a warp occupies."""
     return round_up(max(kernel.registers, 1), ROW_GRANULE)
 
 
 def most_threads(kernel: EntryPoint, params: SmParams) -> int:
-    """The most threads that a block of the kernel can have on a machine: whole warps, as many as there are slots and
-    registers for, but no more than the kernel's launch bounds allow."""
+    """Returns the most threads that a block of the kernel can have on a machine.
+
+    They are whole warps, limited by warp slots, registers and the kernel's launch bounds.
+    """
     warps = min(params.warps, params.registers // _rows(kernel))
     bounds = [
         prod(sizes) for sizes in (kernel.bounds.largest, kernel.bounds.exact) if sizes is not None
@@ -31,8 +33,9 @@ def most_threads(kernel: EntryPoint, params: SmParams) -> int:
 def blocks_at_a_time(
     kernel: EntryPoint, params: SmParams, threads: int, dynamic_shared: int = 0
 ) -> int:
-    """How many blocks of so many threads the machine holds at a time: as many as there are warps, registers and shared
-    memory for."""
+    """Returns the number of blocks of this many threads that the machine holds at a time, limited
+    by warp slots, registers and shared memory.
+    """
     warps = -(-threads // WARP_THREADS)
     shared = round_up(kernel.shared + dynamic_shared, SHARED_GRANULE)
     limits = [params.warps // warps, params.registers // (_rows(kernel) * warps)]

@@ -1,4 +1,4 @@
-"""A launch as the hardware takes it: constant banks and launch descriptor in memory."""
+"""A launch in the hardware's form: constant banks and launch descriptor in memory."""
 
 from rtl.isa.qmd import QMD_BYTES, descriptor
 from rtl.layouts import CONSTANT_BANKS
@@ -10,10 +10,10 @@ __all__ = ["place_descriptor"]
 
 
 def place_descriptor(launch: Launch, memory: Memory) -> int:
-    """Writes what a launch needs beside its program, its buffers and the banks that have a place already to ``memory``;
+    """Writes the launch descriptor, and the banks that are not in memory yet, to ``memory``;
     returns the descriptor's address.
 
-    ProgramError when a field of the descriptor is too small.
+    Raises ProgramError if a field of the descriptor is too small.
     """
     if max(launch.banks, default=0) >= CONSTANT_BANKS:
         raise ProgramError(

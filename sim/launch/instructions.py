@@ -14,8 +14,10 @@ __all__ = ["check_instructions"]
 
 
 def check_instructions(module: Module, kernel: EntryPoint, name: str, params: SmParams) -> None:
-    """Refuses a kernel that may reach an instruction that the machine called ``name`` does not
-    have, or that uses a texture: ProgramError with kernel, function and address.
+    """Raises ProgramError, with kernel, function and address, for a kernel that the machine called
+    ``name`` cannot run.
+
+    Such a kernel may reach an instruction that the machine lacks, or uses a texture.
     """
     textures = {
         patch.offset: patch.symbol
@@ -55,7 +57,9 @@ def check_instructions(module: Module, kernel: EntryPoint, name: str, params: Sm
 
 
 def _place(module: Module, kernel: EntryPoint, pc: int) -> str:
-    """The place of an instruction: file, kernel, the function if it is another one, address."""
+    """Describes the place of an instruction: file, kernel, the function if it is another one,
+    address.
+    """
     function = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
     inner = "" if function == kernel.name else f", function {function}"
     return f"{module.name}: kernel {kernel.name}{inner}, {pc:#06x}"

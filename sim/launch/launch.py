@@ -1,7 +1,7 @@
 """A kernel launch: the module placed in memory, its constant bank 0, its buffers, its sizes.
 
-This is what a driver does before it hands a launch to the machine. The models run a :class:`Launch`
-directly; for hardware it is turned into a launch descriptor.
+A driver prepares this before it starts a grid. The models run a :class:`Launch` directly; for the
+hardware it is converted to a launch descriptor.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,26 +33,29 @@ from sim.toolchain.runtime.supply import supplied
 PROGRAM_BASE = 0x1_0000_0000
 """Address of pc 0 (ours)."""
 LOCAL_MEMORY = "local memory"
-"""Name of the region of memory that holds the blocks of all warp slots."""
+"""Name of the region of memory that holds the memory blocks of all warp slots."""
 CRS_DEFAULT = 4096
-"""Bytes of call/return stack per warp, unless the binary requires more."""
+"""Default size of a warp's call/return stack in bytes, unless the binary requires more."""
 LOCAL_DEFAULT = 4096
-"""Bytes of local memory per thread, unless the binary requires more."""
+"""Default size of a thread's local memory in bytes, unless the binary requires more."""
 LOCAL_GRANULE = 16
-"""Local memory per thread is a multiple of this many bytes, as drivers make it."""
+"""Local memory of a thread is a multiple of this many bytes, as in drivers."""
 CRS_LIMIT = 1 << 20
-"""The largest call/return stack of a warp, in bytes: what its 16-bit entry numbers reach."""
+"""The largest call/return stack of a warp in bytes, which its 16-bit entry numbers can address."""
 PROGRAM_ALIGNMENT = 256
-"""What the address of a program that is placed on the heap is a multiple of."""
+"""Alignment in bytes of a program that is placed on the heap."""
 BANK_ALIGNMENT = 256
-"""What the address of a constant bank in memory is a multiple of."""
+"""Alignment in bytes of a constant bank in memory."""
 BANK_GRANULE = 256
-"""Constant banks have a multiple of so many bytes, as drivers make them for this class: zeros behind their content."""
+"""The size of a constant bank is a multiple of this many bytes, as in drivers for this class; its
+content is padded with zeros.
+"""
 HANDLER_GAP = 256
-"""Bytes behind a program, and what the offset of a trap handler behind it is a multiple of: a program that runs off its
-end shall fault, and not trap (ours)."""
+"""Bytes behind a program, and alignment of the offset of a trap handler behind it. A program that
+runs off its end shall fault there, and not enter the handler (ours).
+"""
 SHARED_LIMIT = 48 << 10
-"""The most shared memory of a CTA, in bytes, on sm_50."""
+"""The largest shared memory of a CTA in bytes, on sm_50."""
 DRIVER_WORDS: Mapping[str, int] = MappingProxyType(
     {
         "SHARED_BASE": 0x0,
@@ -70,25 +73,33 @@ DRIVER_WORDS: Mapping[str, int] = MappingProxyType(
         "DYNAMIC_SHARED": 0xFC,
     }
 )
-"""Offsets in constant bank 0 of what compiled code expects the driver to have written there."""
+"""Offsets in constant bank 0 of the values that compiled code expects from the driver."""
 
 
 _DATA_BYTES: Mapping[PatchKind, int] = {PatchKind.BYTE: 1, PatchKind.WORD: 4}
-"""Bytes that a patch completes, where they are not 8."""
+"""Bytes that a patch fills in, where they are not 8."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Everything that the machine needs to know to run a grid. All sizes in bytes.
+    """A grid to run, with its program, memory and sizes. All sizes are in bytes.
 
-    ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
-    per thread, ``crs`` per warp, all of them and the banks rounded up as a driver does (docs/choices.md).
-    ``banks`` are the constant banks, ``bank_addresses`` has the addresses of the banks that are in
-    the memory already. ``buffers`` maps the names of the launch's buffers to address and size.
-    ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine
-    has floating point, ``doubles``: double precision, too. ``buffer_types`` are the types of
-    elements of those buffers whose type is known. ``output`` is the address of the variable of what
-    the kernel prints, None when it prints nothing.
+    Sizes are rounded up as a driver does (docs/choices.md).
+
+    Attributes:
+        entry: Pc of the kernel, an offset from ``program_base``.
+        shared: Shared memory of a CTA, static and dynamic.
+        local: Local memory of a thread.
+        crs: Call/return stack of a warp.
+        banks: The constant banks by number.
+        bank_addresses: Addresses of the banks that are already in memory.
+        buffers: Address and size of the launch's buffers, by name.
+        buffer_types: Types of the elements of buffers whose type is known.
+        trap_handler: Pc of a trap handler, None without one.
+        floats: Whether the machine has floating point.
+        doubles: Whether it has double precision, too.
+        output: Address of the variable that describes the kernel's output, None if it prints
+            nothing.
     """
 
     kernel: EntryPoint
@@ -115,40 +126,45 @@ class Launch:
 
     @property
     def threads(self) -> int:
-        """Threads of a CTA."""
+        """Number of threads of a CTA."""
         return self.block[0] * self.block[1] * self.block[2]
 
     @property
     def warps(self) -> int:
-        """Warps of a CTA."""
+        """Number of warps of a CTA."""
         return -(-self.threads // 32)
 
     @property
     def warp_block(self) -> int:
-        """Bytes of one warp's local memory: its 32 threads', then its call/return stack, rounded up
-        to the CRS granule. The blocks of the warp slots are consecutive.
+        """Size of a warp's memory block in bytes: the local memory of 32 threads and the
+        call/return stack, rounded up to the CRS granule.
+
+        The blocks of the warp slots are consecutive.
         """
         return round_up(self.local * 32 + self.crs, CRS_GRANULE)
 
     def on(self, params: SmParams) -> "Launch":
-        """The launch for a machine: whether that has floating point."""
+        """Returns the launch adapted to a machine with or without floating point and double
+        precision.
+        """
         return replace(self, floats=params.floats, doubles=params.doubles)
 
     def bank(self, number: int) -> bytes:
-        """The content of a constant bank: of one that is in the memory already, the content
-        there."""
+        """Returns the content of a constant bank, from memory if it is there already."""
         content = self.banks[number]
         if number in self.bank_addresses:
             return self.memory.read(self.bank_addresses[number], len(content))
         return content
 
     def allocate_local(self, slots: int, memory: Memory) -> int:
-        """Maps the local memory of so many warp slots; returns its address. A memory serves one machine."""
+        """Maps the memory blocks of this many warp slots; returns their address. A memory serves
+        one machine.
+        """
         return memory.allocate(LOCAL_MEMORY, slots * self.warp_block, CRS_GRANULE)
 
 
 def bank_name(number: int) -> str:
-    """Name of the region of memory that holds a constant bank."""
+    """Returns the name of the region of memory that holds a constant bank."""
     return f"constant bank {number}"
 
 
@@ -158,7 +174,9 @@ def _patched(
     addresses: Mapping[str, int],
     constants: Mapping[str, int] = MappingProxyType({}),
 ) -> bytes:
-    """The data with its patches filled in. ``constants`` are the generic addresses of constants."""
+    """Returns the data with its patches filled in. ``constants`` are the generic addresses of
+    constants.
+    """
     content = bytearray(data.content)
     for patch in data.patches:
         if patch.kind is PatchKind.TEXTURE:
@@ -184,7 +202,7 @@ def _patched(
 
 
 def _with_constant_offset(name: str, place: bytes, value: int) -> bytes:
-    """An instruction with its constant offset raised by ``value``."""
+    """Returns an instruction whose constant offset is increased by ``value``."""
     word = int.from_bytes(place, "little")
     form = find(word)
     if form is None or "offset" not in form.fields or "bank" not in form.fields:
@@ -203,7 +221,9 @@ def _driver_words(
     base: int,
     constants: int,
 ) -> bytes:
-    """Constant bank 0 below the parameters. ``constants`` is the address of SHARED_BANK, 0 where there is none."""
+    """Returns constant bank 0 below the parameters. ``constants`` is the address of SHARED_BANK, 0
+    without one.
+    """
     bank = bytearray(base)
     words = {
         "SHARED_BASE": SHARED_WINDOW,
@@ -230,12 +250,15 @@ def _driver_words(
 class Placement:
     """A module in a memory, from which its kernels are launched any number of times.
 
-    ``program_base`` is the address of pc 0. ``variables`` maps the names of global variables and of
-    constants in SHARED_BANK to address and size; ``banks`` are the banks that all kernels share,
-    ``kernel_banks`` those of each kernel, with their content when the module was placed;
-    ``bank_addresses`` has the addresses of the shared ones. ``output`` is the address of the
-    variable of what kernels print, None when they print nothing. ``regions`` are the first
-    addresses of what the module occupies.
+    Attributes:
+        program_base: Address of pc 0.
+        variables: Address and size, by name, of global variables and of constants in SHARED_BANK.
+        banks: The banks that all kernels share, with their content when the module was placed.
+        kernel_banks: The banks of each kernel, likewise.
+        bank_addresses: Addresses of the shared banks.
+        output: Address of the variable that describes kernel output, None if the kernels print
+            nothing.
+        regions: First addresses of the regions that the module occupies.
     """
 
     module: Module
@@ -249,7 +272,7 @@ class Placement:
     regions: tuple[int, ...]
 
     def release(self) -> None:
-        """Frees what the module occupies."""
+        """Frees the regions that the module occupies."""
         self.memory.free_all(self.regions)
 
     def launch(
@@ -265,10 +288,23 @@ class Placement:
         buffers: Mapping[str, tuple[int, int]] = MappingProxyType({}),
         types: Mapping[str, str] = MappingProxyType({}),
     ) -> Launch:
-        """The launch of one grid. ``parameters`` is the kernel's parameter block.
+        """Returns the launch of one grid.
 
-        ``local`` (bytes a thread) and ``crs`` (bytes a warp) default to the larger of what the
-        binary requires and LOCAL_DEFAULT, CRS_DEFAULT. Raises ProgramError for sizes that can't be.
+        Args:
+            kernel: The kernel.
+            parameters: Its parameter block.
+            grid: CTAs in x, y and z.
+            block: Threads of a CTA in x, y and z.
+            local: Bytes of local memory of a thread; default: the larger of the binary's
+                requirement and LOCAL_DEFAULT.
+            crs: Bytes of stack of a warp; default: the larger of the binary's requirement and
+                CRS_DEFAULT.
+            dynamic_shared: Bytes of dynamic shared memory of a CTA.
+            buffers: Address and size of the launch's buffers, by name.
+            types: Types of their elements.
+
+        Raises:
+            ProgramError: A size is out of range.
         """
         local, crs, shared = _sizes(self.module, kernel, grid, block, local, crs, dynamic_shared)
         words = _driver_words(
@@ -309,10 +345,19 @@ def place(
     output: int | None = None,
     heap: int | None = None,
 ) -> Placement:
-    """Places a module: its code at ``program_base`` or where there is room, its variables, the
-    constant bank that all its kernels share, and what its kernels print to and allocate from
-    (``output`` and ``heap`` bytes; by default as many as CUDA has). Raises ProgramError when a
-    symbol is not defined, OutOfMemoryError where there is no room; then it has placed nothing.
+    """Places a module: its code, its variables, the constant bank that all kernels share, and
+    kernel output and heap.
+
+    Args:
+        module: The program.
+        memory: The memory.
+        program_base: Address of pc 0; by default on the heap.
+        output: Bytes for what kernels print; by default as in CUDA.
+        heap: Bytes for what kernels allocate; by default as in CUDA.
+
+    Raises:
+        ProgramError: A symbol is not defined.
+        OutOfMemoryError: There is no room; then nothing has been placed.
     """
     taken = set(memory.regions)
     try:
@@ -326,7 +371,7 @@ def place(
 def _place(
     module: Module, memory: Memory, program_base: int | None, output: int | None, heap: int | None
 ) -> Placement:
-    """Places a module as :func:`place` does; without the regions that it occupies."""
+    """Places a module as :func:`place` does, without recording the regions that it occupies."""
     region = memory.free_name
     code_bytes = max(len(module.code.content), 1)
     if program_base is None:
@@ -391,7 +436,9 @@ def _place(
 
 
 def _size_of(data: SectionData, name: str) -> int:
-    """Bytes of a symbol: the file's size, else up to the next symbol or the end."""
+    """Returns the size of a symbol in bytes: the file's, else the distance to the next symbol or
+    the end.
+    """
     if name in data.sizes:
         return data.sizes[name]
     start = data.symbols[name]
@@ -405,14 +452,14 @@ def _size_of(data: SectionData, name: str) -> int:
 
 
 def _whole_bank(content: bytes) -> bytes:
-    """A constant bank with the zeros that drivers append to its content."""
+    """Returns a constant bank, padded with zeros as drivers do."""
     return content.ljust(round_up(len(content), BANK_GRANULE), b"\0")
 
 
 def _check_dimensions(
     module: Module, kernel: EntryPoint, grid: tuple[int, int, int], block: tuple[int, int, int]
 ) -> None:
-    """Refuses what a driver does not launch: ProgramError."""
+    """Raises ProgramError for dimensions that a driver does not launch."""
     if min(*grid, *block) < 1:
         raise ProgramError(
             f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension"
@@ -440,7 +487,9 @@ def _sizes(
     crs: int | None,
     dynamic_shared: int,
 ) -> tuple[int, int, int]:
-    """Bytes of local memory a thread, of stack a warp, of shared memory a CTA; ProgramError for what can't be."""
+    """Returns the bytes of local memory of a thread, of stack of a warp, and of shared memory of a
+    CTA; ProgramError if one is out of range.
+    """
     _check_dimensions(module, kernel, grid, block)
     local = round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
     crs = round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
@@ -469,9 +518,11 @@ def prepare(
     output: int | None = None,
     heap: int | None = None,
 ) -> Launch:
-    """Places ``module`` and the arguments' buffers in a fresh memory, or in an empty one that is given, and makes the
-    launch of one grid; sizes as in :meth:`Placement.launch` and :func:`place`. Raises ProgramError when the program or
-    the arguments do not fit.
+    """Places ``module`` and the arguments' buffers in a memory and returns the launch of one grid.
+
+    The memory is a new one, or a given empty one; sizes are as in :meth:`Placement.launch` and
+    :func:`place`. Raises ProgramError if the arguments do not match the kernel's parameters, or a
+    size is out of range.
     """
     module = supplied(module)
     _sizes(module, module.kernel(entry), grid, block, local, crs, dynamic_shared)
@@ -504,7 +555,9 @@ def prepare(
 
 
 def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:
-    """What a CTA needs that a machine has not enough of, in words, and how much the machine has; None when it fits."""
+    """Returns the resource of which a CTA needs more than a machine has, in words, and how much the
+    machine has; None if the CTA fits.
+    """
     rows = round_up(max(launch.registers, 1), ROW_GRANULE) * launch.warps
     shared = round_up(launch.shared, SHARED_GRANULE)
     if launch.warps > params.warps:
@@ -521,11 +574,15 @@ def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:
 
 
 def with_trap_handler(launch: Launch, handler: Module, entry: str | None = None) -> Launch:
-    """The launch with a trap handler, a kernel without parameters, in its memory behind the program. Threads get
-    as many registers as the handler needs, too. A memory serves one handler.
+    """Returns the launch with a trap handler, a kernel without parameters, in its memory behind the
+    program.
 
-    The handler is moved, so its branches are relative; calls of functions may be what they like. Raises ProgramError
-    for one that brings constants or variables, or takes arguments: they would have no place.
+    Threads get at least as many registers as the handler needs. A memory serves one handler. The
+    handler is relocated, so its branches are relative; its calls of functions may be absolute.
+
+    Raises:
+        ProgramError: The handler has constants, variables or parameters, for which there is no
+            place.
     """
     kernel = handler.kernel(entry)
     if handler.constants or kernel.constants or handler.data.content or kernel.parameters:

@@ -1,4 +1,4 @@
-"""The memory behind the machine: sparse, byte addressed, with bounds."""
+"""Device memory: sparse, byte addressed, with checked bounds."""
 
 import ctypes
 import mmap
@@ -16,13 +16,13 @@ _PAGE_BITS = 12
 PAGE_BYTES = 1 << _PAGE_BITS
 _WHOLE_LINE = (1 << LINE_BYTES) - 1
 _COPIED_BYTES = 1 << 16
-"""Of shared memory, in one piece."""
+"""Size of the blocks in which shared memory is copied, in bytes."""
 _PUNCHED_BYTES = 1 << 16
-"""From so many bytes on, freed memory goes back to the system."""
+"""Minimum size in bytes from which freed memory is returned to the system."""
 
 
 class MemoryFaultError(Exception):
-    """An access to an address that nothing is mapped at."""
+    """An access to an unmapped address."""
 
     def __init__(self, address: int) -> None:
         super().__init__(f"nothing is mapped at {address:#x}")
@@ -30,24 +30,25 @@ class MemoryFaultError(Exception):
 
 
 class OutOfMemoryError(Exception):
-    """An allocation that the memory has no room for."""
+    """An allocation for which the memory has no room."""
 
 
 class Memory:
-    """Bytes at 40-bit addresses. Only mapped lines exist; they start as zeros.
+    """Bytes at 40-bit addresses. Only mapped lines exist; they are initially zero.
 
-    Memory consists of lines of 64 bytes, the machine's unit of access: of a line that is mapped in
-    part, all bytes exist.
+    Memory consists of lines of 64 bytes, the machine's unit of access: a line that is mapped in
+    part exists as a whole.
 
     Parameters:
-        heap: Where the ranges that are allocated begin.
-        gap: Bytes between them, so that what runs off one of them faults.
-        limit: The first address that no allocation reaches.
+        heap: Start of the heap, the addresses that :meth:`allocate` returns.
+        gap: Bytes between allocated ranges, so that an access beyond the end of a range faults.
+        limit: End of the heap: the first address that no allocation reaches.
 
     Attributes:
-        regions: Name, first address and size in bytes of every range that was allocated.
-        version: Counts the changes of what is mapped.
-        constant: Names of the ranges that launches only read: programs, constant banks, descriptors.
+        regions: First address and size in bytes of every allocated range, by name.
+        version: Counts the changes of the mapped ranges.
+        constant: Names of the ranges that launches only read: programs, constant banks,
+            descriptors.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Memory:
         self._last_number = 1
 
     def copy(self) -> "Memory":
-        """Another memory with the same content."""
+        """Returns another memory with the same content."""
         other = Memory(self._heap, self._gap, self._limit)
         other.regions, other.constant = dict(self.regions), set(self.constant)
         other._starts = list(self._starts)
@@ -79,8 +80,8 @@ class Memory:
         return other
 
     def map(self, name: str, base: int, size: int) -> None:
-        """Maps the lines of ``size`` bytes from ``base``; ValueError when some are mapped already or beyond the address
-        width.
+        """Maps the lines of ``size`` bytes from ``base``; ValueError if some are mapped already or
+        beyond the address width.
         """
         if not 0 <= base < base + size <= 1 << ADDRESS_BITS:
             raise ValueError(
@@ -101,8 +102,10 @@ class Memory:
         self.regions[name] = (base, size)
 
     def allocate(self, name: str, size: int, alignment: int = 256) -> int:
-        """Maps ``size`` bytes (at least one) on the heap, in the first hole between others with room for it, or a gap
-        behind the last; returns the address. OutOfMemoryError where that is beyond the limit.
+        """Maps ``size`` bytes (at least one) on the heap; returns the address.
+
+        The range is in the first hole with room for it, else a gap behind the last range. Raises
+        OutOfMemoryError if that is beyond the limit.
         """
         size = max(size, 1)
         for number, (start, end) in enumerate(self._holes):
@@ -125,7 +128,7 @@ class Memory:
         return base
 
     def room(self, alignment: int = 256) -> int:
-        """The most bytes that one range with that alignment can have."""
+        """Returns the largest size in bytes of a range with this alignment that can be allocated."""
         holes = [(start, end - self._gap) for start, end in self._holes]
         return max(
             0,
@@ -136,19 +139,20 @@ class Memory:
         )
 
     def free_name(self, name: str) -> str:
-        """The name, or where a range has it already, the name with a number behind it that none has."""
+        """Returns the name, extended by a number if a range has it already."""
         if name not in self.regions:
             return name
         self._last_number += 1
         return f"{name} {self._last_number}"
 
     def mark_constant(self, base: int) -> None:
-        """Launches only read the range that begins at ``base``, a region."""
+        """Declares that launches only read the range that begins at ``base``."""
         self.constant.update(name for name, (first, _) in self.regions.items() if first == base)
 
     def free(self, base: int) -> None:
-        """Frees the range that begins at ``base``: its addresses and its place on the heap. ValueError where none
-        does."""
+        """Unmaps the range that begins at ``base`` and returns its place to the heap; ValueError if
+        no range begins there.
+        """
         at = bisect_right(self._starts, base) - 1
         name = self._names.get(self._starts[at]) if at >= 0 else None
         if name is None or self.regions[name][0] != base:
@@ -162,21 +166,22 @@ class Memory:
         self._release(base, base + max(size, 1) + self._gap)
 
     def new_bases(self, before: Container[str]) -> tuple[int, ...]:
-        """Where the ranges begin whose names are not in ``before``."""
+        """Returns the first addresses of the ranges whose names are not in ``before``."""
         return tuple(base for name, (base, _) in self.regions.items() if name not in before)
 
     def free_new(self, before: Container[str]) -> None:
-        """Frees all ranges but those whose names are in ``before``."""
+        """Frees all ranges whose names are not in ``before``."""
         self.free_all(self.new_bases(before))
 
     def free_all(self, bases: Iterable[int]) -> None:
-        """Frees the ranges that begin there."""
+        """Frees the ranges that begin at these addresses."""
         for base in bases:
             self.free(base)
 
     def _release(self, start: int, end: int) -> None:
-        """Addresses of the heap can be allocated again; holes that touch become one, and the last one the heap's
-        end."""
+        """Returns addresses to the heap; adjacent holes are merged, and the last one is joined to
+        the heap's end.
+        """
         at = bisect_right(self._holes, (start, end))
         if at < len(self._holes) and self._holes[at][0] == end:
             end = self._holes.pop(at)[1]
@@ -189,7 +194,7 @@ class Memory:
             self._holes.insert(at, (start, end))
 
     def _forget(self, first: int, end: int) -> None:
-        """The bytes of these lines are zeros from now on."""
+        """Clears the bytes of these lines."""
         for number in range(first >> _PAGE_BITS, (end - 1 >> _PAGE_BITS) + 1):
             page = self._pages.get(number)
             if page is None:
@@ -204,7 +209,9 @@ class Memory:
                 page[start:stop] = bytes(stop - start)
 
     def range_of(self, address: int, size: int = 1) -> tuple[int, int] | None:
-        """First address and size of the range that has all of ``size`` bytes from ``address``; None where none has."""
+        """Returns first address and size of the range that contains ``size`` bytes from
+        ``address``; None if none does.
+        """
         at = bisect_right(self._starts, address) - 1
         if at < 0:
             return None
@@ -212,31 +219,34 @@ class Memory:
         return (base, length) if base <= address and address + size <= base + length else None
 
     def fill(self, address: int, size: int, byte: int = 0) -> None:
-        """Writes ``size`` times a byte; MemoryFaultError, and nothing written, where nothing is mapped."""
+        """Writes a byte ``size`` times; MemoryFaultError, with nothing written, if an address is
+        unmapped.
+        """
         self.write(address, bytes([byte]) * size)
 
     def copy_range(self, target: int, source: int, size: int) -> None:
-        """Copies bytes from one place to another; the ranges may overlap. MemoryFaultError where nothing is mapped."""
+        """Copies bytes; the ranges may overlap. MemoryFaultError if an address is unmapped."""
         self.write(target, self.read(source, size))
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """The first address of each range of mapped lines, and the one behind it, in order."""
+        """The ranges of mapped lines in order, each as its first address and the one behind it."""
         return list(zip(self._starts, self._ends, strict=True))
 
     @property
     def pages(self) -> dict[int, bytearray]:
-        """The pages of PAGE_BYTES by number that were written, the newest at the end. They stay in
-        place while :attr:`version` does not change."""
+        """The pages of PAGE_BYTES that were written, by number, newest last. They stay in place
+        while :attr:`version` does not change.
+        """
         return self._pages
 
     def touch(self, number: int) -> None:
-        """Allocates the page with this number, unless it is there."""
+        """Allocates the page with this number, unless it exists."""
         self._pages.setdefault(number, bytearray(PAGE_BYTES))
 
     @property
     def end(self) -> int:
-        """Behind the last byte that is mapped."""
+        """The address behind the last mapped byte."""
         return max(self._ends, default=0)
 
     def is_mapped(self, address: int, size: int) -> bool:
@@ -252,7 +262,7 @@ class Memory:
             raise MemoryFaultError(self._ends[at])
 
     def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes from ``address``; MemoryFaultError where nothing is mapped."""
+        """Reads ``size`` bytes from ``address``; MemoryFaultError if one is unmapped."""
         self._check(address, size)
         inside = address & PAGE_BYTES - 1
         if inside + size <= PAGE_BYTES:
@@ -269,7 +279,9 @@ class Memory:
         return bytes(result)
 
     def write(self, address: int, content: bytes | bytearray | memoryview) -> None:
-        """Writes ``content`` at ``address``; MemoryFaultError, and nothing written, where nothing is mapped."""
+        """Writes ``content`` at ``address``; MemoryFaultError, with nothing written, if an address
+        is unmapped.
+        """
         self._check(address, len(content))
         done = 0
         while done < len(content):
@@ -280,7 +292,7 @@ class Memory:
             done += step
 
     def write_line(self, address: int, content: bytes, mask: int) -> None:
-        """Writes those bytes of a line that a mask has, bit n for byte n."""
+        """Writes the bytes of a line that the mask selects, bit n for byte n."""
         if mask != _WHOLE_LINE:
             old = self.read(address, LINE_BYTES)
             content = bytes(
@@ -290,7 +302,7 @@ class Memory:
         self.write(address, content)
 
     def read_number(self, address: int, size: int) -> int:
-        """The little-endian number of ``size`` bytes at ``address``."""
+        """Reads the little-endian number of ``size`` bytes at ``address``."""
         return int.from_bytes(self.read(address, size), "little")
 
     def write_number(self, address: int, size: int, value: int) -> None:
@@ -299,15 +311,16 @@ class Memory:
 
 
 class SharedMemory(Memory):
-    """Memory that other processes can map: the addresses of its heap are a file that exists in main memory only.
+    """Memory that other processes can map: its heap is an anonymous file in main memory.
 
     Parameters:
-        size: Bytes of the heap. Pages that were not written take no room. heap, gap: As those of
-        Memory.
+        size: Size of the heap in bytes. Pages that were not written occupy no memory.
+        heap: As in Memory.
+        gap: As in Memory.
 
     Attributes:
         first: The first address of the heap.
-        file: The file's descriptor; offset 0 is that address. Closed by :meth:`close`.
+        file: The file's descriptor; offset 0 is ``first``. Closed by :meth:`close`.
     """
 
     def __init__(self, size: int, heap: int = 0x2_0000_0000, gap: int = PAGE_BYTES) -> None:
@@ -319,34 +332,36 @@ class SharedMemory(Memory):
 
     @property
     def place(self) -> int:
-        """Where the byte at :attr:`first` is in this process."""
+        """The address in this process of the byte at :attr:`first`."""
         return ctypes.addressof(ctypes.c_char.from_buffer(self._bytes))
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Releases the memory and closes the file."""
         self._bytes.close()
         os.close(self.file)
 
     def map(self, name: str, base: int, size: int) -> None:
-        """As that of Memory, for addresses of the heap."""
+        """Maps lines as Memory does; ValueError outside the heap."""
         if not self.first <= base < base + size <= self._limit:
             raise ValueError(f"{name}: {size} bytes at {base:#x} do not lie on the heap")
         super().map(name, base, size)
 
     def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes from ``address``; MemoryFaultError where nothing is mapped."""
+        """Reads ``size`` bytes from ``address``; MemoryFaultError if one is unmapped."""
         self._check(address, size)
         at = address - self.first
         return self._bytes[at : at + size]
 
     def write(self, address: int, content: bytes | bytearray | memoryview) -> None:
-        """Writes ``content`` at ``address``; MemoryFaultError, and nothing written, where nothing is mapped."""
+        """Writes ``content`` at ``address``; MemoryFaultError, with nothing written, if an address
+        is unmapped.
+        """
         self._check(address, len(content))
         at = address - self.first
         self._bytes[at : at + len(content)] = bytes(content)
 
     def copy(self) -> Memory:
-        """A memory of this process alone with the same content."""
+        """Returns a private memory of this process with the same content."""
         other = super().copy()
         for start, end in zip(self._starts, self._ends, strict=True):
             for at in range(start, end, _COPIED_BYTES):
@@ -356,7 +371,7 @@ class SharedMemory(Memory):
         return other
 
     def _forget(self, first: int, end: int) -> None:
-        """Zeros; whole pages of large ranges go back to the system."""
+        """Clears the bytes; whole pages of large ranges are returned to the system."""
         start, stop = first - self.first, end - self.first
         whole_start, whole_stop = round_up(start, mmap.PAGESIZE), stop - stop % mmap.PAGESIZE
         if whole_stop - whole_start < _PUNCHED_BYTES:

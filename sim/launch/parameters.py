@@ -1,4 +1,4 @@
-"""Arguments of kernels, and the block of parameters that they become."""
+"""Arguments of kernels, and their encoding in the parameter block."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,13 +18,15 @@ __all__ = [
 ]
 
 ADDRESS_BYTES = 8
-"""Bytes of a buffer's address."""
+"""Size of a buffer's address in bytes."""
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """A parameter passed by value: ``size`` bytes of ``value``. ``type`` is that of the number (u32, f64), None or b32
-    for bits of any type.
+    """A parameter passed by value: ``size`` bytes of ``value``.
+
+    Attributes:
+        type: Type of the number (u32, f64), None or b32 for bits of any type.
     """
 
     value: int
@@ -35,7 +37,7 @@ class Scalar:
 @dataclass(frozen=True)
 class Buffer:
     """A global buffer; the parameter is its 64-bit address. ``type`` is that of its elements, None
-    where it is unknown.
+    if unknown.
     """
 
     name: str
@@ -45,7 +47,9 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Structure:
-    """A structure, or an array, passed by value: bytes, with the addresses of ``buffers`` at these places in them."""
+    """A structure or array passed by value: bytes, into which the addresses of ``buffers`` are
+    inserted at their offsets.
+    """
 
     content: bytes
     buffers: tuple[tuple[int, Buffer], ...] = ()
@@ -55,8 +59,9 @@ Argument = Scalar | Buffer | Structure
 
 
 def place_buffers(arguments: Iterable[Argument], memory: Memory, program: str) -> dict[str, Buffer]:
-    """Maps the buffers of some arguments in a memory, where they are regions by their names; returns them. ProgramError
-    when a name is taken.
+    """Maps the buffers of the arguments in a memory, as regions with their names; returns them.
+
+    Raises ProgramError if a name is taken.
     """
     found: dict[str, Buffer] = {}
     for argument in arguments:
@@ -72,7 +77,7 @@ def place_buffers(arguments: Iterable[Argument], memory: Memory, program: str) -
 
 
 def argument_bytes(argument: Argument, addresses: Mapping[str, int]) -> bytes:
-    """An argument in the format of the parameter block. ``addresses`` are those of buffers."""
+    """Encodes an argument for the parameter block. ``addresses`` are those of buffers."""
     match argument:
         case Scalar(value, size):
             return (value & (1 << 8 * size) - 1).to_bytes(size, "little")
@@ -95,8 +100,17 @@ def parameter_block(
     *,
     first: int = 1,
 ) -> bytes:
-    """The parameters of a kernel; ProgramError, which begins with what ``kernel`` calls it, where the arguments are
-    others in number, size or type. ``first``: the number of the first argument in messages.
+    """Returns the parameter block of a kernel.
+
+    Args:
+        arguments: The arguments.
+        parameters: The kernel's parameters.
+        addresses: Addresses of buffers by name.
+        kernel: Name of the kernel, with which messages begin.
+        first: Number of the first argument in messages.
+
+    Raises:
+        ProgramError: The arguments differ from the parameters in number, size or type.
     """
     ordered = sorted(parameters, key=lambda parameter: parameter.ordinal)
     if len(arguments) != len(ordered):
@@ -123,9 +137,10 @@ def parameter_block(
 
 
 def _other_type(expected: str | None, argument: Argument) -> str | None:
-    """What is wrong with the type of an argument for a parameter; None when it fits: a
-    floating-point number is not accepted as an integer, nor an integer as a floating-point number.
-    Bits are accepted as both.
+    """Describes why an argument's type does not match a parameter; None if it matches.
+
+    A floating-point number is not accepted as an integer, nor an integer as a floating-point
+    number. Bits are accepted as both.
     """
     match argument:
         case Scalar(_, _, str(found)):

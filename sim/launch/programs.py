@@ -14,14 +14,16 @@ _READERS: Mapping[str, tuple[str, str]] = {
     ".sass": ("sim.toolchain.assembly.assembler", "read_sass"),
     ".cu": ("sim.toolchain.from_cuda", "read_cuda_program"),
 }
-"""Module and function of each reader: a binary does without the assembler, and that without the compiler."""
+"""Module and function of each reader, by suffix. They are imported on demand: a binary needs no
+assembler, and the assembler no compiler.
+"""
 
 SUFFIXES = tuple(_READERS)
-"""Suffixes of the files that can be run."""
+"""Suffixes of the program files."""
 
 
 def read_program(path: str) -> Module:
-    """The program in a file; ProgramError when there is none that can be run."""
+    """Reads the program in a file; ProgramError if it cannot be run."""
     suffix = Path(path).suffix
     if suffix not in _READERS:
         *most, last = SUFFIXES

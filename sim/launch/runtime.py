@@ -1,4 +1,4 @@
-"""Memory of the runtime that compiled code calls: what kernels print, and what they allocate."""
+"""Memory of the runtime that compiled code calls: kernel output, and the kernel heap."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,9 +16,9 @@ __all__ = [
 ]
 
 OUTPUT_MEMORY, HEAP_MEMORY = "kernel output", "kernel heap"
-"""Names of the regions."""
+"""Names of the regions of output and heap."""
 OUTPUT_DEFAULT, HEAP_DEFAULT = 1 << 20, 8 << 20
-"""Bytes of both, as CUDA has them."""
+"""Their default sizes in bytes, as in CUDA."""
 
 
 def allot(
@@ -28,9 +28,18 @@ def allot(
     heap: int | None,
     region: Callable[[str], str] = str,
 ) -> int | None:
-    """Allocates output and heap, so many bytes or the defaults, if the program has the runtime's ``variables``, and
-    writes there where they are. ``region`` makes the names of their regions. The address of the output's variable; None
-    without it.
+    """Allocates output and heap if the program has the runtime's ``variables``, and writes their
+    addresses and sizes there.
+
+    Args:
+        memory: The memory.
+        variables: Addresses of the runtime's variables by name.
+        output: Bytes of the output; None: the default.
+        heap: Bytes of the heap; None: the default.
+        region: Makes the name of a region.
+
+    Returns:
+        The address of the output's variable; None without it.
     """
     for name, name_of_region, size in (
         (OUTPUT, OUTPUT_MEMORY, OUTPUT_DEFAULT if output is None else output),
@@ -43,11 +52,11 @@ def allot(
 
 
 def output_range(memory: Memory, variable: int) -> tuple[int, int]:
-    """Address and bytes of what kernels have printed, by the output's variable."""
+    """Returns address and size of the text that kernels have printed, from the output's variable."""
     address, size, used = (memory.read_number(variable + 8 * index, 8) for index in range(3))
     return address, min(size, used)
 
 
 def empty_output(memory: Memory, variable: int) -> None:
-    """Forgets what kernels have printed: the variable's words of what is used and what was lost."""
+    """Discards the text that kernels have printed, and resets the counts of used and lost bytes."""
     memory.write(variable + 16, bytes(16))

@@ -7,14 +7,15 @@ base                    a machine as a host drives it: registers, launches, resu
 host                    a driver's view: registers by name, memory, time
 hardware                the hardware in simulation, with its lockstep and its waveform
 harness                 the hardware with memory behind its port
-traces                  what a waveform of it shows
+traces                  the traces of its waveform
 memory_...              memory behind a port: with any latency, stalls and order; for long runs
-retirement_events       the events of instructions
-lockstep                the hardware's instructions compared with the warp model's, in an order
-hardware_instructions   an instruction of the hardware, of its events
-comparison              what both have done of an instruction, and in memory
+retirement_events       the events of the retirement interface
+lockstep                compares the hardware's instructions with the warp model's, in order
+hardware_instructions   an instruction of the hardware, assembled from its events
+comparison              the comparison of an instruction's effects, and of memory
 warp_state              masks and stack of a warp
-timeline                what every warp did in every cycle
+timeline                the state of every warp in every cycle
+profile                 the costs of each instruction
 diagnosis               why warps do not continue
 ======================  ==============================================================================================
 """

@@ -1,4 +1,6 @@
-"""A machine as its host drives it, in simulation or on a board: registers, a launch descriptor, memory."""
+"""A machine as its host drives it, in simulation or on a board: registers, a launch descriptor,
+memory.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -26,19 +28,23 @@ from sim.support.interrupt import Interrupted
 __all__ = ["BaseMachine", "HardwareResult", "RunInterrupted"]
 
 _CHUNK = 10_000
-"""Cycles between two looks at how far it is."""
+"""Cycles between two checks of the progress."""
 _QUIET = 3
-"""So many chunks without an instruction or a request to memory are a hang."""
+"""Number of chunks without an instruction or a memory request that count as a hang."""
 
 
 @dataclass
 class HardwareResult:
-    """How a run ended.
+    """The end of a run.
 
-    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``, ``reason`` details,
-    ``diagnosis`` what each warp waits for when it is not ``ok``; then ``warps`` are masks and
-    stacks of the live warps, by slot. ``registers`` are the SM's registers by name, ``counters``
-    all counters. ``rejection``: why the machine would not take the launch.
+    Attributes:
+        status: ``ok``, ``error``, ``timeout`` or ``interrupted``.
+        reason: Details of the status.
+        diagnosis: What each warp waits for, if the status is not ``ok``.
+        warps: Masks and stacks of the live warps by slot, if the status is not ``ok``.
+        registers: The SM's registers by name.
+        counters: All counters by name.
+        rejection: The reason why the machine rejected the launch.
     """
 
     status: str
@@ -52,7 +58,7 @@ class HardwareResult:
 
     @property
     def instructions(self) -> int:
-        """Warp instructions."""
+        """Number of warp instructions."""
         return self.counters.get("instructions", 0)
 
     @property
@@ -64,8 +70,9 @@ class HardwareResult:
 
 
 class RunInterrupted(Interrupted):
-    """A request to end the program that arrived during a run. ``result``: the run's outcome until
-    then."""
+    """A request to end the program that arrived during a run. ``result`` is the run's outcome so
+    far.
+    """
 
     def __init__(self, number: int, result: HardwareResult) -> None:
         super().__init__(number)
@@ -74,15 +81,16 @@ class RunInterrupted(Interrupted):
 
 
 class BaseMachine(HostAccess):
-    """Base of the machines that run launches, one at a time, each from the machine's reset.
+    """Base of the machines that run launches, one at a time, each after a reset of the machine.
 
     Attributes:
-        params: The machine.
-        policy: Which warp issues first in the next run.
-        memory: The machine's memory, in the last run.
-        lockstep: The comparison of the last run, if there is one.
-        cycles: Of the last run, so far.
-        in_place: Whether launches run on their own memory, which then holds what they leave; otherwise on a copy.
+        params: Parameters of the machine.
+        policy: Warp scheduling policy of the next run.
+        memory: The machine's memory in the last run.
+        lockstep: The comparison of the last run, None without one.
+        cycles: Clock cycles of the last run so far.
+        in_place: Whether launches run on their own memory, which then holds the results; otherwise
+            on a copy.
     """
 
     def __init__(self, params: SmParams, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
@@ -95,11 +103,11 @@ class BaseMachine(HostAccess):
 
     @abstractmethod
     async def settle(self) -> None:
-        """Waits until everything is reported that was under way when the run ended."""
+        """Waits until all events that were in flight at the end of the run have been reported."""
 
     @abstractmethod
     def examine(self, result: HardwareResult) -> None:
-        """After a run that ended in an error: further state of the machine."""
+        """Adds further state of the machine to the result of a run that ended in an error."""
 
     @abstractmethod
     def run(
@@ -111,22 +119,31 @@ class BaseMachine(HostAccess):
         report_mask: int = REPORT_MASK_RESET,
         driver: Driver | None = None,
     ) -> HardwareResult:
-        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n
-        of ``report_mask`` enables the report of warp errors of code n. The ``driver`` is the host
-        while the grid runs; without one, a machine that is locked down stays so, which ends the
-        run.
+        """Runs to the end of the grid, an error, a mismatch, a hang, or ``limit`` cycles.
+
+        Args:
+            launch: The grid.
+            limit: Limit in clock cycles.
+            progress: Called from time to time with the number of cycles.
+            report_mask: Bit n enables the report of warp errors of code n.
+            driver: The host while the grid runs. Without one, a machine that is locked down stays
+                so, which ends the run.
         """
 
     @property
     def requests(self) -> int:
-        """Requests to memory, in the last run; 0 where they are not counted."""
+        """Number of memory requests in the last run; 0 if they are not counted."""
         return 0
 
     # A run.
 
     def place(self, launch: Launch) -> tuple[int, int]:
-        """Adds local memory and a descriptor to a copy of the launch's memory, or to that memory itself if the machine
-        works in place: the addresses of these."""
+        """Adds local memory and a descriptor to a copy of the launch's memory, or to that memory
+        itself if the machine works in place.
+
+        Returns:
+            The addresses of local memory and descriptor.
+        """
         self.memory = launch.memory if self.in_place else launch.memory.copy()
         before = set(self.memory.regions)
         self._placed_memory = self.memory
@@ -138,13 +155,13 @@ class BaseMachine(HostAccess):
             self._placed_bases = self.memory.new_bases(before)
 
     def clear(self) -> None:
-        """Frees what :meth:`place` has added to the memory."""
+        """Frees the regions that :meth:`place` has added to the memory."""
         self._placed_memory.free_all(self._placed_bases)
         self._placed_bases = ()
 
     @property
     def differs(self) -> bool:
-        """The warp model does something else."""
+        """Whether the lockstep has found a mismatch."""
         return self.lockstep is not None and self.lockstep.difference is not None
 
     async def serve(
@@ -158,9 +175,11 @@ class BaseMachine(HostAccess):
         driver: Driver | None = None,
         progress: Callable[[int], object] = lambda _cycles: None,
     ) -> None:
-        """Runs a launch that is in memory to the end of its grid, an error, a difference, a hang,
-        or ``limit`` cycles; ``result`` becomes its outcome. ``places`` are the result of
-        :meth:`place`. RunInterrupted after Ctrl-C, when all there is to know was read.
+        """Runs a launch that is in memory to the end of its grid, an error, a mismatch, a hang, or
+        ``limit`` cycles.
+
+        ``places`` is the result of :meth:`place`; ``result`` receives the outcome. Raises
+        RunInterrupted after Ctrl-C, once the state has been read.
         """
         try:
             await self._serve(launch, places, limit, result, report_mask, driver, progress)
@@ -180,7 +199,7 @@ class BaseMachine(HostAccess):
         driver: Driver | None,
         progress: Callable[[int], object],
     ) -> None:
-        """Runs a launch; what is to be read at the end is not read."""
+        """Runs a launch, without reading the final state."""
         await self._start(launch, places, report_mask, held=self.remote and driver is not None)
         if driver is not None:
             await driver(HardwareHost(self))
@@ -209,7 +228,7 @@ class BaseMachine(HostAccess):
         await self.write(REGISTERS["LAUNCH"], 1)
 
     def _outcome(self, result: HardwareResult) -> bool:
-        """Whether the run is over, and how."""
+        """Whether the run has ended; sets the outcome."""
         if self.ended:
             result.status = "ok"
         elif self.locked_down:
@@ -219,7 +238,7 @@ class BaseMachine(HostAccess):
     async def _wait(
         self, limit: int, result: HardwareResult, progress: Callable[[int], object]
     ) -> None:
-        """Until the grid is over, or something else ends the run."""
+        """Waits until the grid has ended, or another event ends the run."""
         seen, quiet = 0, 0
         while self.cycles < limit:
             before, end = self.cycles, min(self.cycles + _CHUNK, limit)
@@ -244,8 +263,10 @@ class BaseMachine(HostAccess):
         return low | await self.read(address + 4) << 32
 
     async def _finish(self, result: HardwareResult) -> None:
-        """Reads the status. A machine that is still running continues to count while it is read:
-        the cycles are read last, so that the idle cycles are not more than all.
+        """Reads the status.
+
+        A machine that is still running continues to count while it is read: the cycles are read
+        last, so that the idle cycles do not exceed them.
         """
         idle = await self._counter("idle")
         result.cycles = await self._counter("cycles")
@@ -259,7 +280,7 @@ class BaseMachine(HostAccess):
         if result.status == "ok" and SM_REGISTERS["HWW_WARP_ESR"].get(
             "ERROR", result.registers["HWW_WARP_ESR"]
         ):
-            result.status = "error"  # of a warp that has ended all the same
+            result.status = "error"  # The error of a warp that has ended all the same.
         names = counters_of(self.params.counters)
         halves = await self.read_all(range(COUNTER_BLOCK, COUNTER_BLOCK + 8 * len(names), 4))
         result.counters.update(

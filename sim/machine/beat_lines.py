@@ -1,4 +1,4 @@
-"""Beats on one side, lines on the other: connects a machine of one lane to a memory of lines."""
+"""Connects a machine of one lane, whose port transfers beats, to a memory of lines."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ class BeatLines(Component):
         super().__init__({"beats": In(BeatPort(tag_bits)), "lines": Out(MemoryPort(tag_bits))})
 
     def elaborate(self, platform: object) -> Module:
-        """Both directions."""
+        """Connects both directions."""
         m = Module()
         self._gather_request(m)
         self._split_response(m)

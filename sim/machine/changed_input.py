@@ -6,8 +6,9 @@ __all__ = ["ChangedInput"]
 
 
 class ChangedInput:
-    """An unsigned input that no other testbench sets. Amaranth's ``set`` takes tens of microseconds, also for the value
-    that is there already.
+    """An unsigned input that no other testbench sets.
+
+    Amaranth's ``set`` takes tens of microseconds, even if the value does not change.
     """
 
     def __init__(self, ctx: Any, signal: Any) -> None:
@@ -15,7 +16,7 @@ class ChangedInput:
         self._value: int | None = None
 
     def set(self, value: int) -> None:
-        """Sets the input, if this is not its value already."""
+        """Sets the input, unless it has this value already."""
         if value != self._value:
             self._ctx.set(self._signal, value)
             self._value = value

@@ -1,4 +1,4 @@
-"""What the hardware and the warp model have done, compared."""
+"""Compares the effects of instructions on the hardware and on the warp model."""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ _FIRST_FLAGS = sum(1 << FLAGS_BITS * thread for thread in range(WARP_THREADS))
 
 @dataclass(frozen=True)
 class Difference:
-    """The first difference: of which instruction, and both sides."""
+    """The first difference: the instruction, and the values of both sides."""
 
     cycle: int
     warp: int
@@ -59,7 +59,7 @@ class Difference:
 
 
 class MismatchError(Exception):
-    """What differs, of hardware and warp model."""
+    """A mismatch between hardware and warp model."""
 
     def __init__(self, what: str, hardware: object, reference: object) -> None:
         super().__init__(what, hardware, reference)
@@ -67,14 +67,14 @@ class MismatchError(Exception):
 
 @dataclass
 class WrittenFlags:
-    """Predicates and CC of a warp, as the hardware's writes make them."""
+    """Predicates and CC of a warp, as the hardware has written them."""
 
     predicates: list[int] = field(default_factory=lambda: [0] * PT)
     conditions: int = 0
-    """A nibble of each thread."""
+    """A nibble for each thread."""
 
     def take(self, instruction: HardwareInstruction) -> None:
-        """Takes what an instruction has written."""
+        """Applies the predicate and CC writes of an instruction."""
         for number, threads, values in instruction.predicates:
             self.predicates[number] = self.predicates[number] & ~threads | values & threads
         for threads, nibbles in instruction.conditions:
@@ -85,7 +85,9 @@ class WrittenFlags:
 def compare(
     instruction: HardwareInstruction, flags: WrittenFlags, warp: Warp, record: Retirement
 ) -> None:
-    """Raises the first difference of what the hardware has done, and the warp behind what it did by ``record``."""
+    """Raises MismatchError for the first difference between the hardware's instruction and the warp
+    after ``record``.
+    """
     if instruction.error is not record.error:
         raise MismatchError("error", instruction.error.name, record.error.name)
     if record.error is not WarpError.NONE and not record.terminated:
@@ -131,7 +133,7 @@ def _compare_registers(instruction: HardwareInstruction, warp: Warp, record: Ret
 
 
 def compare_flow(instruction: HardwareInstruction, record: Retirement) -> None:
-    """Raises the first difference in a warp's next pc and threads."""
+    """Raises MismatchError for the first difference in a warp's next pc and masks."""
     if instruction.terminated != record.terminated:
         raise MismatchError("the warp's end", instruction.terminated, record.terminated)
     if record.terminated:
@@ -147,8 +149,11 @@ def compare_flow(instruction: HardwareInstruction, record: Retirement) -> None:
 
 
 def memory_difference(hardware: Memory, reference: Memory, but: Container[str] = ()) -> str | None:
-    """The first difference of the hardware's memory from the warp model's, ``but`` for some regions; None when
-    there is none. Local memory is left out: what the stack's region holds depends on the cache.
+    """Returns the first difference between the hardware's memory and the warp model's; None without
+    one.
+
+    Regions in ``but`` are skipped, and so is local memory: the content of the stack's region
+    depends on the cache.
     """
     for name, first, size in _regions(reference):
         if name in but:
@@ -165,12 +170,12 @@ def memory_difference(hardware: Memory, reference: Memory, but: Container[str] =
 
 
 def _lowest(bits: int) -> int:
-    """The number of the lowest bit that is 1."""
+    """Returns the index of the lowest bit that is 1."""
     return (bits & -bits).bit_length() - 1
 
 
 def _nibbles(condition: Condition) -> int:
-    """CC of a warp: a nibble of each thread, laid out as Flags."""
+    """Returns CC of a warp: a nibble for each thread, in the layout of Flags."""
     return sum(
         (spread(getattr(condition, name), FLAGS_BITS) & _FIRST_FLAGS) << place
         for name, place in FLAG_PLACES
@@ -182,7 +187,7 @@ def _names(registers: Mapping[int, object]) -> str:
 
 
 def _regions(memory: Memory) -> Iterator[tuple[str, int, int]]:
-    """All but local memory, also that which a grid had before a context switch."""
+    """Yields all regions except local memory, also that of grids before a context switch."""
     for name, (first, size) in memory.regions.items():
         if not name.startswith(LOCAL_MEMORY):
             yield name, first, size

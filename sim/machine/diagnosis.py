@@ -1,5 +1,6 @@
-"""Why a machine does not continue: the instruction of each warp, and what it waits for; its masks
-and its stack."""
+"""Diagnoses why a machine does not continue: for each warp its instruction, what it waits for, its
+masks and its stack.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,13 +34,13 @@ REASON_TEXTS = {
     WaitReason.RESUME: "the barrier or the trap unit has not resumed it",
     WaitReason.TRAP: "the trap holds it",
 }
-"""Why a warp does not issue, in words."""
+"""Descriptions of the reasons why a warp does not issue."""
 
 _Reader = Callable[[Any, Any, int, int], StackToken]
 
 
 def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
-    """A few lines for each live warp, from the machine's state in simulation."""
+    """Returns a few lines for each live warp, from the state of the simulated machine."""
     core, lines = sm.core, []
     barrier = ctx.get(core.barrier.waiting)
     for warp, state in warp_states(ctx, sm, launch, memory).items():
@@ -58,8 +59,9 @@ def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
 
 
 def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, WarpState]:
-    """Masks and stack of each live warp, by slot. Tokens that are not on chip are looked up in the block of local
-    memory that the launch gave the slot.
+    """Returns masks and stack of each live warp, by slot.
+
+    Tokens that are not on chip are read from the memory block that the launch gave the slot.
     """
     core = sm.core
     return {
@@ -70,7 +72,7 @@ def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, 
 
 
 def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> WarpState:
-    """Of one warp."""
+    """Returns masks and stack of one warp."""
     flow, stack = core.flow, core.stack
     threads, kept = (
         (_serial_threads, _serial_stack) if isinstance(core, SerialCore) else (_threads, _stack)
@@ -100,13 +102,13 @@ def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> Wa
 
 
 def _threads(ctx: Any, flow: Any, warp: int) -> tuple[int, list[int]]:
-    """A warp's active threads, and the codes of all."""
+    """Returns a warp's active threads, and the codes of all threads."""
     state = ctx.get(flow.states.data[warp])
     return state.active, list(state.codes)
 
 
 def _serial_threads(ctx: Any, flow: Any, warp: int) -> tuple[int, list[int]]:
-    """The same of a serial machine."""
+    """Like :func:`_threads`, for a serial machine."""
     threads = [
         ctx.get(flow.threads.data[warp * WARP_THREADS + thread]) for thread in range(WARP_THREADS)
     ]
@@ -116,7 +118,7 @@ def _serial_threads(ctx: Any, flow: Any, warp: int) -> tuple[int, list[int]]:
 
 
 def _stack(ctx: Any, stack: Any, warp: int) -> tuple[int, int, int, _Reader]:
-    """A stack's depth, its counted calls, its lines on chip, and what reads a token there."""
+    """Returns a stack's depth, its counted calls, its lines on chip, and a reader of a token there."""
     pushed, committed = (ctx.get(part.data[warp]) for part in stack.states.states.parts)
     latest = stack_state(stack.params).from_bits(pushed.as_bits() ^ committed.as_bits())
     lines = (latest.entered - ctx.get(stack.states.below.data[warp])) % (
@@ -126,20 +128,20 @@ def _stack(ctx: Any, stack: Any, warp: int) -> tuple[int, int, int, _Reader]:
 
 
 def _serial_stack(ctx: Any, stack: Any, warp: int) -> tuple[int, int, int, _Reader]:
-    """The same of a serial machine."""
+    """Like :func:`_stack`, for a serial machine."""
     layout = serial_stack_state(stack.params)
     latest = layout.from_bits(ctx.get(stack.states.memory.data[2 * warp]) & (1 << layout.size) - 1)
     return latest.depth, latest.calls, latest.lines, _serial_on_chip
 
 
 def _place(stack: Any, warp: int, index: int) -> int:
-    """Address of a token among all on chip."""
+    """Returns the index of a token among all tokens on chip."""
     tokens = stack.params.stack_tokens
     return warp * tokens + index % tokens
 
 
 def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
-    """A token in the cache."""
+    """Returns a token in the cache."""
     line, place = divmod(_place(stack, warp, index), TOKENS_PER_LINE)
     body, kind = (
         ctx.get(stored[place].data[line]) for stored in (stack.tokens.bodies, stack.tokens.kinds)
@@ -149,14 +151,14 @@ def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
 
 
 def _serial_on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
-    """The same of a serial machine."""
+    """Like :func:`_on_chip`, for a serial machine."""
     place = _place(stack, warp, index)
     mask, pc = (ctx.get(stack.tokens.memory.data[2 * place + half]) for half in range(2))
     return StackToken(TokenKind(mask.note), pc.bits, mask.bits, bool(pc.note))
 
 
 def instruction_text(launch: Launch, memory: Memory, address: int) -> str:
-    """An instruction with its disassembly."""
+    """Returns an instruction's address and disassembly."""
     try:
         word = memory.read_number(launch.program_base + address, INSTRUCTION_BYTES)
     except MemoryFaultError:

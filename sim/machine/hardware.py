@@ -1,4 +1,6 @@
-"""The whole machine in simulation, driven as a host drives it: registers, a launch descriptor, memory."""
+"""The whole machine in simulation, driven as a host drives it: registers, a launch descriptor,
+memory.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,12 +32,13 @@ from sim.waves import Tracer, save_file_of, write_save_file
 __all__ = ["PERIOD", "Hardware", "HardwareResult", "Watched"]
 
 PERIOD = 1e-8
-"""Of the clock, in seconds."""
+"""Clock period in seconds."""
 Watched = tuple[Sequence[Signal], Sink]
-"""The signals that are observed, and their listener."""
+"""Signals that are observed, and the receiver of their changes."""
 _SETTLE, _SERIAL_SETTLE = 64, 1024
-"""Cycles that the machine continues after its end, so that everything under way is reported; the
-second for a machine of one lane."""
+"""Cycles for which the clock continues after the end of a run, so that all events in flight are
+reported; the second number is for a machine of one lane.
+"""
 _NAMES = {address: name for name, address in REGISTERS.items()}
 
 
@@ -43,8 +46,10 @@ _NAMES = {address: name for name, address in REGISTERS.items()}
 class _Run:
     """One run of a launch: the host's commands, the memory service, and the outcome.
 
-    ``places`` are the addresses of local memory and of the descriptor. ``ctx`` is the simulation's,
-    ``levels`` the last levels that required attention.
+    Attributes:
+        places: Addresses of local memory and of the descriptor.
+        ctx: The context of the simulation's testbench.
+        levels: The attention levels that were last seen.
     """
 
     launch: Launch
@@ -60,29 +65,33 @@ class _Run:
 
 
 class Hardware(BaseMachine):
-    """The machine in simulation. It runs one launch after the other, each from its reset.
+    """The machine in simulation. It runs one launch after the other, each after a reset.
 
     Parameters:
-        params: The machine.
-        engine: What simulates it.
+        params: Parameters of the machine.
+        engine: The simulation engine.
         check: Whether every instruction is compared with the warp model.
-        vcd: Where a waveform goes, with a save file beside it; for one launch.
-        policy: Which warp issues first.
-        latency: Of memory, in cycles.
-        disorder: A seed: memory takes its time and performs requests in any order that the port allows, see
-            :class:`~sim.machine.memory_service.MemoryService`.
-        watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle, and what receives
-            them: see :func:`~sim.engine.observe_all`.
-        reader: What reads the events that are compared.
+        vcd: Path of a waveform, with a save file beside it; for one launch.
+        policy: Warp scheduling policy.
+        latency: Memory latency in cycles.
+        disorder: A seed: memory has random latencies and performs requests in any order that the
+            port allows, see :class:`~sim.machine.memory_service.MemoryService`.
+        watched (Callable[[Sm], sequence]): Returns signals of the machine to observe in each cycle,
+        with their receivers: see :func:`~sim.engine.observe_all`.
+        reader: Class of the reader of the events that are compared.
 
     Attributes:
-        policy, latency, disorder: As above; of the next run.
-        trouble: What is wrong with each request to memory of the next run, by its number.
-        memory: The hardware's memory, in the last run.
+        policy: As above, for the next run.
+        latency: As above, for the next run.
+        disorder: As above, for the next run.
+        trouble: Returns the fault to inject into each memory request of the next run, by the number
+            of the request.
+        memory: The hardware's memory in the last run.
         lockstep: The comparison of the last run.
-        on_instruction, on_trap_entry: Called for each compared instruction, and for each entry into the trap: see
+        on_instruction: Called for each compared instruction, see
             :class:`~sim.machine.lockstep.Lockstep`.
-        cycles: Of the last run, so far.
+        on_trap_entry: Called for each entry into the trap, likewise.
+        cycles: Clock cycles of the last run so far.
     """
 
     def __init__(
@@ -134,17 +143,16 @@ class Hardware(BaseMachine):
         report_mask: int = REPORT_MASK_RESET,
         driver: Driver | None = None,
     ) -> HardwareResult:
-        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n
-        of ``report_mask`` enables the report of warp errors of code n. The ``driver`` is the host
-        while the grid runs; without one, a machine that is locked down stays so, which ends the
-        run.
+        """Runs to the end of the grid, an error, a mismatch, a hang, or ``limit`` cycles; see
+        :meth:`.BaseMachine.run`.
 
-        The launch's memory becomes the warp model's, the hardware has a copy. RunInterrupted after Ctrl-C.
+        The launch's memory becomes the warp model's; the hardware has a copy. Raises RunInterrupted
+        after Ctrl-C.
         """
         if self._now is None:
             self._simulator.add_testbench(
                 self._host
-            )  # not before: one that never runs is a warning
+            )  # Not created before: a coroutine that never runs is a warning.
         else:
             self._restart()
         reference = (
@@ -185,23 +193,23 @@ class Hardware(BaseMachine):
         return now.result
 
     def _restart(self) -> None:
-        """Back to power-up."""
+        """Resets the simulation to power-up."""
         self._simulator.reset()
         if self._observer is not None:
             self._observer.restart()
 
     def _simulate(self) -> None:
-        """Until the run is over."""
+        """Simulates until the run has ended."""
         self._simulator.run()
 
     @property
     def _run(self) -> _Run:
-        """The run that is under way, or the last one."""
+        """The current run, or the last one."""
         assert self._now is not None
         return self._now
 
     def _close(self) -> None:
-        """Takes what observers still have."""
+        """Passes on the changes that observers still hold."""
         if self._tracer is not None and self._vcd is not None:
             self._tracer.close()
             if (save := save_file_of(self._vcd)) is not None:
@@ -222,20 +230,20 @@ class Hardware(BaseMachine):
 
     @property
     def engine(self) -> Engine:
-        """What simulates it."""
+        """The simulation engine."""
         return engine_of(self._simulator)
 
     def trouble_over(self) -> None:
-        """From now on nothing is wrong with memory."""
+        """Stops the injection of memory faults."""
         self._run.service.trouble = lambda _number: ON_TIME
 
     @property
     def requests(self) -> int:
-        """To memory, in the last run."""
+        """Number of memory requests in the last run."""
         return self._run.service.reads + self._run.service.writes
 
     async def _host(self, ctx: Any) -> None:
-        """The testbench: the host."""
+        """The testbench of the host."""
         now = self._run
         now.ctx = ctx
         ctx.set(self.harness.sm.policy, self.policy)
@@ -251,22 +259,23 @@ class Hardware(BaseMachine):
 
     @property
     def ended(self) -> bool:
-        """The grid is over."""
+        """Whether the grid has ended."""
         return bool(self._run.ctx.get(self.harness.ended))
 
     @property
     def locked_down(self) -> bool:
-        """The machine is trapped, and no warp of it runs."""
+        """Whether the machine is in a trap in which no warp runs."""
         return bool(self._run.ctx.get(self.harness.locked_down))
 
     @property
     def interrupted(self) -> bool:
-        """The machine interrupts its host."""
+        """Whether the machine interrupts its host."""
         return bool(self._run.ctx.get(self.harness.sm.interrupt))
 
     async def advance(self, cycles: int) -> bool:
-        """Lets cycles pass, fewer if something happens; serves memory. Returns whether the machine
-        requires attention."""
+        """Lets cycles pass and serves memory, until the machine requires attention; returns whether
+        it does.
+        """
         now = self._run
         ctx, service = now.ctx, now.service
         due = service.wait(self.cycles)
@@ -302,13 +311,13 @@ class Hardware(BaseMachine):
         return values
 
     async def settle(self) -> None:
-        """Waits until everything is reported that was under way when the run ended."""
+        """Waits until all events that were in flight at the end of the run have been reported."""
         end = self.cycles + (_SERIAL_SETTLE if self.params.serial else _SETTLE)
         while self.cycles < end:
             await self.advance(end - self.cycles)
         self._run.service.finish()
 
     def examine(self, result: HardwareResult) -> None:
-        """What each warp is at."""
+        """Adds the diagnosis of each warp."""
         seen = self._run.ctx, self.harness.sm, self._run.launch, self.memory
         result.diagnosis, result.warps = diagnose(*seen), warp_states(*seen)

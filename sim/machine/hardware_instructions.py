@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 MOVES = kinds_where(lambda rule: rule.injected)
-"""Not instructions: the warp enters the trap, or leaves it."""
+"""Kinds of operations that are not instructions: the warp enters or leaves the trap."""
 WORD_BITS = 32
 FLAG_PLACES = [(str(name), field.offset) for name, field in data.Layout.cast(Flags)]
-"""Names of a thread's flags, and where they are in the nibble of them."""
+"""Names of a thread's flags, and their bits in the nibble of flags."""
 FLAGS_BITS = len(FLAG_PLACES)
 CACHED_MASKS = 16_384
 """Number of masks of threads whose expansions are cached."""
@@ -40,7 +40,7 @@ _CODE_BITS = Shape.cast(ThreadCode).width
 
 @dataclass
 class HardwareInstruction:
-    """An instruction of the hardware, as far as its events are known."""
+    """An instruction of the hardware, as far as its events have arrived."""
 
     sequence: int
     cycle: int
@@ -48,11 +48,11 @@ class HardwareInstruction:
     word: int
     kind: InstructionKind
     registers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Number -> threads, and their values: 32 bits of each thread."""
+    """By number: the mask of threads, and their values, 32 bits for each thread."""
     predicates: list[tuple[int, int, int]] = field(default_factory=list)
-    """Number, threads, values."""
+    """Number, mask of threads, values."""
     conditions: list[tuple[int, int]] = field(default_factory=list)
-    """Threads, and their flags: a nibble of each thread."""
+    """Mask of threads, and their flags, a nibble for each thread."""
     complete: bool = False
     error: WarpError = WarpError.NONE
     next_pc: int | None = None
@@ -65,7 +65,7 @@ class HardwareInstruction:
         return f"({self.kind.name})" if self.kind in MOVES else spell(self.word, self.pc)
 
     def write(self, fields: Mapping[str, int], lanes: int) -> None:
-        """Takes a beat that is written, of so many lanes."""
+        """Adds a written beat of this many lanes."""
         first = fields["beat"] * lanes
         threads = fields["lanes"] << first
         if fields["register"] != RZ:
@@ -83,7 +83,7 @@ class HardwareInstruction:
             self.conditions.append((threads, fields["conditions"] << FLAGS_BITS * first))
 
     def take_flow(self, fields: Mapping[str, int]) -> None:
-        """Takes the outcome of a flow instruction."""
+        """Adds the result of a flow instruction."""
         self.masks = _masks(fields["active"], fields["codes"])
         self.next_pc, self.terminated = fields["pc"], bool(fields["terminated"])
         if self.error is WarpError.NONE:
@@ -94,19 +94,19 @@ class HardwareInstruction:
 
 @lru_cache(CACHED_MASKS)
 def spread(threads: int, width: int) -> int:
-    """A mask of threads with ``width`` bits for each of them."""
+    """Expands a mask of threads to ``width`` bits for each thread."""
     ones = (1 << width) - 1
     return sum(ones << width * thread for thread in range(WARP_THREADS) if threads >> thread & 1)
 
 
 def of_thread(values: int, thread: int) -> int:
-    """A thread's word of a warp's words."""
+    """Returns a thread's word from the words of a warp."""
     return values >> WORD_BITS * thread & (1 << WORD_BITS) - 1
 
 
 @lru_cache(CACHED_MASKS)
 def _masks(active: int, codes: int) -> WarpMasks:
-    """The masks in a flow result."""
+    """Returns the masks in a flow result."""
     masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread in range(WARP_THREADS):
         if (

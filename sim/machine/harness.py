@@ -1,4 +1,4 @@
-"""The machine in simulations: memory is outside, and is served by Python."""
+"""The machine with a memory that Python serves."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -14,18 +14,17 @@ __all__ = ["Harness"]
 
 
 class Harness(Component):
-    """The machine, its memory kept at arm's length, and a bit that is 1 when there is something to
-    do.
+    """The machine, its memory port behind a latch, and a bit that is 1 when the testbench must act.
 
     Members
     -------
     host : In(HostBus)
     locked_down, ended : Out(1)
-        No warp runs; the grid is over.
+        No warp runs; the grid has ended.
     levels : Out(3)
         These, and whether the machine interrupts.
     wake : Out(1)
-        One of them begins in this cycle, or there is a request to memory.
+        One of them rises in this cycle, or there is a memory request.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -43,7 +42,7 @@ class Harness(Component):
         self.began, self._serial = Signal(), params.serial
 
     def elaborate(self, platform: object) -> Module:
-        """Both, joined."""
+        """Connects machine and latch."""
         m = Module()
         before = Signal.like(self.levels)
         m.submodules.sm = sm = self.sm

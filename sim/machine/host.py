@@ -1,4 +1,4 @@
-"""A driver's view of the machine: its registers, its memory, and time that passes."""
+"""A driver's view of the machine: its registers, its memory, and the clock."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
@@ -22,17 +22,18 @@ REGISTERS = (
     | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()}
     | {name: COUNTER_BLOCK + 8 * number for number, name in enumerate(COUNTERS)}
 )
-"""Addresses of the host's registers, by name; of counters the low words."""
+"""Addresses of the host's registers by name; for counters, of the low words."""
 
 
 class HostAccess(ABC):
-    """What the host reaches of the machine, in simulation or on a board.
+    """The host's access to the machine, in simulation or on a board.
 
     Attributes:
-        memory: The machine's.
+        memory: The machine's memory.
         cycles: Clock cycles of the run so far.
-        remote: Much happens between two words of the host. So a driver finds the machine stopped before the first warp:
-            it has no other way to be there in time.
+        remote: Whether many clock cycles pass between two accesses of the host. If so, a driver
+            starts with the machine stopped before the first warp, since it could not intervene in
+            time otherwise.
     """
 
     memory: Memory
@@ -42,22 +43,22 @@ class HostAccess(ABC):
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """The grid is over."""
+        """Whether the grid has ended."""
 
     @property
     @abstractmethod
     def locked_down(self) -> bool:
-        """The machine is trapped, and no warp of it runs."""
+        """Whether the machine is in a trap in which no warp runs."""
 
     @property
     @abstractmethod
     def interrupted(self) -> bool:
-        """The machine interrupts the host."""
+        """Whether the machine interrupts the host."""
 
     @property
     @abstractmethod
     def differs(self) -> bool:
-        """The warp model does something else."""
+        """Whether the lockstep has found a mismatch."""
 
     @abstractmethod
     async def read_all(self, addresses: Iterable[int]) -> list[int]:
@@ -69,8 +70,7 @@ class HostAccess(ABC):
 
     @abstractmethod
     async def advance(self, cycles: int) -> bool:
-        """Lets cycles pass, fewer if something happens. Returns whether the machine requires
-        attention."""
+        """Lets cycles pass, until the machine requires attention; returns whether it does."""
 
     async def read(self, address: int) -> int:
         """Reads a register."""
@@ -82,7 +82,7 @@ class HardwareHost:
     """The host's side of a run.
 
     Attributes:
-        memory: The machine's.
+        memory: The machine's memory.
     """
 
     def __init__(self, hardware: HostAccess) -> None:
@@ -91,40 +91,40 @@ class HardwareHost:
 
     @property
     def cycles(self) -> int:
-        """Clock cycles so far."""
+        """Clock cycles of the run so far."""
         return self._hardware.cycles
 
     @property
     def ended(self) -> bool:
-        """The grid is over."""
+        """Whether the grid has ended."""
         return self._hardware.ended
 
     @property
     def locked_down(self) -> bool:
-        """The machine is trapped, and no warp of it runs."""
+        """Whether the machine is in a trap in which no warp runs."""
         return self._hardware.locked_down
 
     @property
     def interrupted(self) -> bool:
-        """The machine interrupts the host."""
+        """Whether the machine interrupts the host."""
         return self._hardware.interrupted
 
     @property
     def remote(self) -> bool:
-        """Much happens between two words of the host."""
+        """Whether many clock cycles pass between two accesses of the host."""
         return self._hardware.remote
 
     @property
     def failed(self) -> bool:
-        """The warp model differs."""
+        """Whether the lockstep has found a mismatch."""
         return self._hardware.differs
 
     async def read(self, register: str) -> int:
-        """Reads a register, by name."""
+        """Reads a register by name."""
         return await self._hardware.read(REGISTERS[register])
 
     async def write(self, register: str, value: int) -> None:
-        """Writes a register, by name."""
+        """Writes a register by name."""
         await self._hardware.write(REGISTERS[register], value)
 
     async def modify(self, register: str, **fields: int) -> None:
@@ -137,8 +137,11 @@ class HardwareHost:
         return host_register(register).get(name, await self.read(register))
 
     async def run(self, cycles: int) -> bool:
-        """Lets so many cycles pass; fewer when the machine begins to interrupt, locks down, or ends its grid. Returns
-        whether one of that happened."""
+        """Lets this many cycles pass, or fewer: until the machine begins to interrupt, locks down,
+        or ends its grid.
+
+        Returns whether one of these has happened.
+        """
         end = self.cycles + cycles
         while self.cycles < end and not self.failed:
             if await self._hardware.advance(end - self.cycles):
@@ -147,7 +150,8 @@ class HardwareHost:
 
     async def until(self, condition: Callable[["HardwareHost"], bool], cycles: int) -> bool:
         """Lets cycles pass until the condition holds, one of ``ended``, ``locked_down`` and
-        ``interrupted``; at most so many. Returns whether it holds."""
+        ``interrupted``, at most ``cycles``; returns whether it holds.
+        """
         end = self.cycles + cycles
         while not condition(self) and self.cycles < end and not self.failed:
             await self.run(end - self.cycles)

@@ -1,13 +1,13 @@
-"""The hardware and the warp model side by side, instruction by instruction.
+"""Runs the hardware and the warp model in lockstep, instruction by instruction.
 
 The hardware's instructions are assembled from the events of its retirement interface. The warp
-model then executes the same instruction of the same warp, and what both wrote is compared:
-registers, predicates, CC; masks and next pc of flow instructions; errors. The order of comparison:
-a warp's instructions in the order of issue; those with effects that other warps can observe in the
-order in which the units executed them. Warps enter and leave the trap where the hardware has them
-do so; what a handler reads of all warps together is what the hardware read.
+model then executes the same instruction of the same warp, and the effects are compared: registers,
+predicates, CC; masks and next pc of flow instructions; errors. The instructions of a warp are
+compared in the order of issue; those with effects that other warps can observe, in the order in
+which the units executed them. Warps enter and leave the trap when those of the hardware do; a
+handler's read of state that all warps share gets the value that the hardware read.
 
-What is loaded is compared by instruction, and all of memory at the end.
+Loaded values are compared by instruction, and all of memory at the end.
 """
 
 from collections import deque
@@ -48,7 +48,7 @@ _FLOW = kinds_where(lambda rule: rule.unit == "flow")
 _SHARED_ORDER = {
     kind: rule.unit for kind, rule in KIND_RULES.items() if rule.unit in ("memory", "barrier")
 }
-"""Kinds whose instructions have effects on other warps: the unit that does them, in order."""
+"""Kinds of instructions with effects on other warps, and the unit that executes them in order."""
 _TIMED = frozenset(
     {
         SpecialRegister.CLOCK,
@@ -65,20 +65,22 @@ _RUN_TRIGGER = SM_REGISTERS["DBGR_CONTROL0"].put(RUN_TRIGGER=1)
 
 @dataclass
 class _Slot:
-    """A warp slot: instructions that the warp model has not executed yet, and what the hardware has written."""
+    """A warp slot: instructions that the warp model has not executed yet, and the hardware's
+    writes.
+    """
 
     waiting: deque[HardwareInstruction] = field(default_factory=deque)
     flow: deque[HardwareInstruction] = field(default_factory=deque)
     flags: WrittenFlags = field(default_factory=WrittenFlags)
     failed_at: int | None = None
-    """Address of the last instruction, if it had an error: the next one may be that again."""
+    """Address of the last instruction, if it had an error: the next one may be a repetition of it."""
     withdrawn: bool = False
-    """Its arrival at a barrier was taken back, for it to enter the trap."""
+    """Whether its arrival at a barrier was withdrawn, so that it can enter the trap."""
 
 
 @dataclass(frozen=True)
 class _Withdrawal:
-    """A warp's arrival at a barrier is taken back, for the warp to enter the trap."""
+    """The withdrawal of a warp's arrival at a barrier, so that the warp can enter the trap."""
 
     warp: int
     cycle: int
@@ -88,18 +90,20 @@ class Lockstep:
     """Follows a run of the hardware with the warp model.
 
     Parameters:
-        launch: What runs; its memory is this machine's own, not the hardware's.
-        params: The hardware.
+        launch: The grid; its memory is the warp model's, not the hardware's.
+        params: Parameters of the hardware.
         report_mask: Bit n: warp errors of code n are reported.
 
     Attributes:
-        difference: The first one; nothing is compared after it.
-        compared, moved: Instructions that were the same on both sides; how often warps have entered and left the trap.
-        host: The registers of the warp model, for those that the hardware's host writes, too; what it says of
-            the whole machine's trap means nothing.
-        on_instruction: Called with the warp and the word of each instruction, before the warp model executes it.
-        on_trap_entry: Called before each entry into the trap, with the warp, whether it waited at a barrier, and
-            whether its last instruction had an error.
+        difference: The first mismatch; nothing is compared after it.
+        compared: Number of instructions that were equal on both sides.
+        moved: Number of entries into the trap and exits from it.
+        host: The registers of the warp model, for those that the hardware's host also writes. Its
+            status of the machine-wide trap has no meaning.
+        on_instruction: Called with the warp and the word of each instruction, before the warp model
+            executes it.
+        on_trap_entry: Called before each entry into the trap, with the warp, whether it waited at a
+            barrier, and whether its last instruction had an error.
     """
 
     on_instruction: Callable[[Warp, int], object] | None = None
@@ -128,10 +132,10 @@ class Lockstep:
         self._writes: deque[tuple[int, str, int]] = deque()
         self._launches: deque[list[dict[str, int]]] = deque()
 
-    # What the hardware does.
+    # Events of the hardware.
 
     def take(self, event: RetirementEvent) -> None:
-        """Takes the next event of the hardware."""
+        """Processes the next event of the hardware."""
         while self._writes and self._writes[0][0] < event.cycle:
             _, register, word = self._writes.popleft()
             self.host.write(register, word)
@@ -139,15 +143,18 @@ class Lockstep:
             getattr(self, f"_take_{event.member}")(event)
 
     def note_write(self, cycle: int, register: str, word: int) -> None:
-        """The hardware's host writes a register, in this cycle. Which warps it wakes follows from
-        what they execute, and registers that the warp model does not have are ignored."""
+        """Processes a register write of the hardware's host in this cycle.
+
+        Which warps it wakes follows from their later instructions. Registers that the warp model
+        does not have are ignored.
+        """
         if register == "DBGR_CONTROL0":
             word &= ~_RUN_TRIGGER
         if self.host.writes(register) and not register.startswith("BPT_PAUSE_MASK"):
             self._writes.append((cycle, register, word))
 
     def catch_up(self) -> None:
-        """Nothing more comes of the cycles that are over."""
+        """Processes the end of the cycles so far, of which no more events arrive."""
         while self._writes:
             _, register, word = self._writes.popleft()
             self.host.write(register, word)
@@ -178,7 +185,8 @@ class Lockstep:
     def _take_written(self, event: RetirementEvent) -> None:
         fields = event.fields
         instruction = self._by_sequence.get((fields["warp"], fields["sequence"]))
-        # A warp's first instruction may issue in the cycle in which the last register is cleared for the warp.
+        # A warp's first instruction may issue in the cycle in which the last register is cleared
+        # for the warp.
         if instruction is None or event.cycle == instruction.cycle or not fields["lanes"]:
             return
         instruction.write(fields, self._lanes)
@@ -192,16 +200,18 @@ class Lockstep:
     def _take_flow(self, event: RetirementEvent) -> None:
         fields = event.fields
         slot = self._slots[fields["warp"]]
-        if not slot.flow:  # of a launch
+        if not slot.flow:  # The flow result of a launch.
             return
         instruction = slot.flow.popleft()
         instruction.take_flow(fields)
         self._advance()
 
     def _take_withdrawn(self, event: RetirementEvent) -> None:
-        """The arrival is withdrawn after the arrivals that have been counted already, and after
-        itself: an instruction issued before it may arrive later at the unit, because of its
-        operands."""
+        """Withdraws the arrival after the arrivals that are complete and after the warp's own.
+
+        An instruction that was issued before it may arrive later at the unit, because of its
+        operands.
+        """
         order, number = self._orders["barrier"], event.fields["warp"]
         counted = 0
         while counted < len(order) and (
@@ -219,16 +229,16 @@ class Lockstep:
         fields = event.fields
         for instruction in (
             self._slots[fields["warp"]].waiting if event.source != "flow" else ()
-        ):  # its results report
+        ):  # The flow results report errors of their own.
             if instruction.pc == fields["pc"] and instruction.error is WarpError.NONE:
                 instruction.error, instruction.complete = WarpError(fields["error"]), True
                 break
         self._advance()
 
-    # What the warp model does.
+    # The warp model.
 
     def _advance(self) -> None:
-        """Has the warp model execute everything that is next in order."""
+        """Has the warp model execute all instructions that are next in order."""
         going = True
         while going and self.difference is None:
             self._start()
@@ -240,7 +250,7 @@ class Lockstep:
                     going = True
 
     def _withdraw(self) -> None:
-        """Withdraws arrivals that are next in order."""
+        """Executes withdrawals that are next in order."""
         order = self._orders["barrier"]
         while order and isinstance(withdrawal := order[0], _Withdrawal):
             order.popleft()
@@ -282,8 +292,11 @@ class Lockstep:
             self._launches.popleft()
 
     def _may(self, number: int, slot: _Slot) -> bool:
-        """Whether a warp's next instruction can be executed. A warp that waits at a barrier is
-        released first, or its arrival is withdrawn: then it can enter the trap."""
+        """Whether a warp's next instruction can be executed.
+
+        A warp that waits at a barrier is first released, or its arrival is withdrawn so that it can
+        enter the trap.
+        """
         instruction, warp = slot.waiting[0], self.machine.warps[number]
         if not instruction.complete or warp is None or warp.barrier is not None:
             return False
@@ -291,7 +304,7 @@ class Lockstep:
         return unit is None or self._orders[unit][0] is instruction
 
     def _execute(self, number: int, slot: _Slot) -> None:
-        """Executes a warp's next instruction and compares."""
+        """Executes a warp's next instruction and compares its effects."""
         instruction, warp = slot.waiting.popleft(), self.machine.warps[number]
         assert warp is not None
         self._by_sequence.pop((number, instruction.sequence), None)
@@ -331,7 +344,9 @@ class Lockstep:
         self.compared += 1
 
     def _compare_place(self, instruction: HardwareInstruction, slot: _Slot, warp: Warp) -> None:
-        """The warp is where the hardware has it. Behind an error it may be there still."""
+        """Compares the pc of the warp with the hardware's. After an error both may be at the same
+        instruction again.
+        """
         if slot.failed_at == instruction.pc:
             warp.pc = instruction.pc
         if instruction.pc != (expected := instruction_address(warp.pc)):
@@ -340,7 +355,7 @@ class Lockstep:
     def _move(
         self, instruction: HardwareInstruction, number: int, warp: Warp, *, failed: bool
     ) -> None:
-        """The warp enters the trap, or leaves it."""
+        """Makes the warp enter or leave the trap."""
         if instruction.kind is InstructionKind.ENTER:
             if warp.in_trap and warp.trap.framed:
                 raise MismatchError("the trap", "entered", "entered already")
@@ -360,7 +375,7 @@ class Lockstep:
     def _follow_time(
         self, instruction: HardwareInstruction, warp: Warp, record: Retirement
     ) -> None:
-        """What depends on time reads what the hardware read."""
+        """Gives an instruction that depends on time the value that the hardware read."""
         if not _is_timed(instruction.word):
             return
         for number, (threads, _) in record.registers.items():
@@ -374,10 +389,12 @@ class Lockstep:
                 warp.rows[number][:] = np.array(row, np.uint32)
                 record.registers[number] = (threads, tuple(row))
 
-    # At the end.
+    # The end of a run.
 
     def pending(self) -> list[str]:
-        """Instructions that the hardware did not complete, as text: of each warp the first."""
+        """Returns the text of the instructions that the hardware did not complete, the first one of
+        each warp.
+        """
         heads = [
             (number, slot.waiting[0]) for number, slot in enumerate(self._slots) if slot.waiting
         ]
@@ -393,7 +410,7 @@ class Lockstep:
 
 @lru_cache(CACHED_MASKS)
 def _is_timed(word: int) -> bool:
-    """Whether an instruction reads what depends on time."""
+    """Whether an instruction reads a value that depends on time."""
     form = find(word)
     return (
         form is not None and form.name in ("S2R", "CS2R") and form.values(word)["special"] in _TIMED

@@ -1,7 +1,7 @@
-"""A little hardware between the machine's memory port and the simulation.
+"""A latch in hardware between the machine's memory port and the simulation.
 
-It keeps each request until it is looked at, and each answer until it is taken, so that the clock can run until the
-next event.
+It holds each request until the testbench reads it, and each response until the machine accepts it,
+so that the clock can run until the next event.
 """
 
 from amaranth.hdl import Module, Signal
@@ -17,21 +17,21 @@ _COUNT_BITS = 8
 
 
 class MemoryLatch(Component):
-    """Between a memory port and a simulation that looks only now and then.
+    """A latch between a memory port and a testbench that acts only in some cycles.
 
     Members
     -------
     port : In(MemoryPort)
-        Requests are taken at once.
+        Requests are accepted at once.
     requested : Out(1)
         There is a request in this cycle; after its end ``request`` holds it.
     request : Out(memory_request)
     count : Out(8)
         Requests so far.
     answer : In(turn and memory_response)
-        ``turn`` changes when there is a new one.
+        ``turn`` toggles for a new response.
     free : Out(1)
-        The last answer was taken.
+        The last response was accepted.
     """
 
     def __init__(self, tag_bits: int) -> None:
@@ -47,7 +47,7 @@ class MemoryLatch(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """The latch."""
+        """Builds the registers of requests and responses."""
         m = Module()
         given = Signal()
         waits = self.answer.turn ^ given

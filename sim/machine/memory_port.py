@@ -16,12 +16,15 @@ __all__ = ["MemoryBehaviour", "MemoryServer"]
 
 @dataclass(frozen=True)
 class MemoryBehaviour:
-    """How the memory behaves, in cycles.
+    """The behaviour of the memory, in cycles.
 
-    ``latency``: least and most from a request to its answer. ``interval``: from one request taken to the
-    next, at least. ``stall``: chance that a request is not taken in a cycle. ``reorder``: tags overtake each
-    other. ``late``: requests are performed when they are answered, and not when they are taken: with ``reorder`` in
-    any order that the port allows.
+    Attributes:
+        latency: Least and most cycles from a request to its response.
+        interval: Least cycles between two accepted requests.
+        stall: Probability that a request is not accepted in a cycle.
+        reorder: Whether responses of different tags overtake each other.
+        late: Whether requests are performed when they are answered, and not when they are accepted:
+            with ``reorder``, in any order that the port allows.
     """
 
     latency: tuple[int, int] = (4, 4)
@@ -33,8 +36,9 @@ class MemoryBehaviour:
 
 @dataclass
 class _Request:
-    """A request, the first cycle in which its answer may be returned, and the answer, once the
-    request is performed."""
+    """A request, the first cycle in which its response may be sent, and the response, once the
+    request has been performed.
+    """
 
     due: int
     request: Any
@@ -42,12 +46,15 @@ class _Request:
 
 
 class MemoryServer:
-    """Serves a memory port from a :class:`Memory`, one request and one answer a cycle at most, or one beat of each
-    where the port is one of beats.
+    """Serves a memory port from a :class:`Memory`.
+
+    It accepts at most one request and sends at most one response a cycle, or one beat of each on a
+    port of beats.
 
     Attributes:
-        reads, writes: Requests taken.
-        depths: How many requests were not answered yet when one was taken, with this one.
+        reads: Number of read requests accepted.
+        writes: Number of write requests accepted.
+        depths: For each accepted request, the number of requests in flight, including it.
     """
 
     def __init__(
@@ -64,7 +71,7 @@ class MemoryServer:
         """The testbench; run it in the background."""
         request, response = self._port.request, self._port.response
         ready, answering, cycle, pause, beat = False, None, 0, 0, 0
-        # Only what is taken is worth its fields.
+        # The fields are read only of accepted requests.
         layout = request.payload.shape()
         answers, accepts = ChangedInput(ctx, response.valid), ChangedInput(ctx, request.ready)
         answer = response.payload
@@ -90,8 +97,10 @@ class MemoryServer:
             accepts.set(ready)
 
     def _gathered(self, request: Any) -> Any:
-        """The line that is requested or written, with its last beat; None with the others.
-        AssertionError when beats are mixed."""
+        """Collects the beats of a request; returns the request with its last beat, else None.
+
+        Raises AssertionError if the beats of two requests are interleaved.
+        """
         if not self._in_beats:
             return request
         line = self._coming or SimpleNamespace(
@@ -110,11 +119,11 @@ class MemoryServer:
         return None if self._coming else line
 
     def _answer_beats(self, tag: int) -> int:
-        """Beats of the answer that a tag's oldest request gets."""
+        """Returns the number of beats of the response to a tag's oldest request."""
         return BEATS if self._in_beats and not self._queues[tag][0].request.write else 1
 
     def _answer(self, tag: int, beat: int) -> dict[str, int]:
-        """A beat of it."""
+        """Returns one beat of the response to a tag's oldest request."""
         answer = self._performed(self._queues[tag][0])
         if not self._in_beats:
             return answer
@@ -122,7 +131,7 @@ class MemoryServer:
         return {**answer, "beat": beat, "data": data}
 
     def _take(self, cycle: int, request: Any) -> None:
-        """Queues a request, behind those of its tag."""
+        """Queues a request behind those of its tag."""
         if request.write:
             self.writes += 1
         else:
@@ -135,7 +144,7 @@ class MemoryServer:
             self._performed(waiting)
 
     def _performed(self, waiting: _Request) -> dict[str, int]:
-        """Performs a request, if that was not done; returns the answer."""
+        """Performs a request, unless that was done already; returns the response."""
         if waiting.response is not None:
             return waiting.response
         request = waiting.request
@@ -158,7 +167,7 @@ class MemoryServer:
         return waiting.response
 
     def _next(self, cycle: int) -> int | None:
-        """The tag whose oldest answer is given next."""
+        """Returns the tag whose oldest response is sent next; None if none is due."""
         due = [tag for tag, queue in self._queues.items() if queue and queue[0].due <= cycle]
         if not due:
             return None

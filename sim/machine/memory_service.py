@@ -1,4 +1,4 @@
-"""Memory behind the whole machine, for long runs: cycles in which nothing happens are skipped."""
+"""Memory behind the whole machine, for long runs: idle cycles are skipped."""
 
 from collections import deque
 from collections.abc import Callable
@@ -16,29 +16,38 @@ from sim.machine.memory_latch import MemoryLatch
 __all__ = ["LATENCY", "ON_TIME", "MemoryService", "Trouble"]
 
 LATENCY = 20
-"""Cycles from a request to its answer, unless answers queue."""
+"""Cycles from a request to its response, unless responses queue."""
 
 
 class Trouble(NamedTuple):
-    """What is wrong with a request: it is not performed and answered with an error; it takes so many cycles more."""
+    """A fault of a memory request.
+
+    Attributes:
+        error: The request is not performed, and answered with an error.
+        late: Additional cycles of latency.
+    """
 
     error: bool = False
     late: int = 0
 
 
 ON_TIME = Trouble()
-"""Nothing is wrong."""
+"""No fault."""
 
 
 def _places(layout: data.StructLayout) -> dict[str, tuple[int, int]]:
-    """Offset and mask of each field."""
+    """Returns offset and mask of each field."""
     return {str(name): (field.offset, (1 << field.width) - 1) for name, field in layout}
 
 
 @dataclass
 class _Request:
-    """A request under way: the cycles in which it is performed, and from which on its answer may be given; the answer,
-    once it is performed.
+    """A request in flight.
+
+    Attributes:
+        performed: The cycle in which it is performed.
+        due: The first cycle in which its response may be sent.
+        answer: The response, once it has been performed.
     """
 
     fields: dict[str, int]
@@ -52,14 +61,15 @@ class MemoryService:
     """Serves a :class:`MemoryLatch` from a memory.
 
     Parameters:
-        latency: Cycles from a request to its answer.
-        disorder: None: requests are performed when they are made, and answered one after the other. Else memory does
-            what the port allows: a request takes from 1 to ``latency`` cycles and is performed at any time in between;
-            requests of different tags overtake each other, those of one tag do not.
-        trouble: What is wrong with each request, by its number from 0.
+        latency: Cycles from a request to its response.
+        disorder: None: requests are performed when they are made, and answered in order. Else a
+            seed: a request takes from 1 to ``latency`` cycles and is performed at any time in
+            between; responses of different tags overtake each other, those of one tag do not.
+        trouble: Returns the fault of each request, by its number from 0.
 
     Attributes:
-        reads, writes: Requests so far.
+        reads: Number of read requests so far.
+        writes: Number of write requests so far.
     """
 
     def __init__(
@@ -88,7 +98,7 @@ class MemoryService:
         self.reads = self.writes = 0
 
     def wait(self, cycle: int) -> int | None:
-        """Cycles until something is due, at least one; None when nothing is."""
+        """Returns the number of cycles until a response is due, at least one; None if none is."""
         return (
             max(min(queue[0].due for queue in self._waiting.values()) - cycle, 1)
             if self._waiting
@@ -96,7 +106,7 @@ class MemoryService:
         )
 
     def take(self, ctx: Any, cycle: int) -> None:
-        """Notes the request that was made in the cycle before this one, if one was."""
+        """Records the request of the previous cycle, if there was one."""
         count = ctx.get(self._requests)
         if count == self._count:
             return
@@ -123,7 +133,7 @@ class MemoryService:
             self._perform(cycle)
 
     def serve(self, ctx: Any, cycle: int) -> None:
-        """Gives an answer that is due, if the one before has been taken."""
+        """Sends a response that is due, if the previous one has been accepted."""
         due = [tag for tag, queue in self._waiting.items() if queue[0].due <= cycle]
         if not due or not ctx.get(self._free):
             return
@@ -139,13 +149,14 @@ class MemoryService:
         ctx.set(self._answered, self._turn | request.answer << 1)
 
     def finish(self) -> None:
-        """Performs the pending requests, of all clients."""
+        """Performs the pending requests of all clients."""
         self._perform(None)
 
     def _perform(self, cycle: int | None) -> None:
-        """Performs what is performed by a cycle, or everything, in the order of time. (Of one tag,
-        that is the order in which requests were made; of requests of one time, the ones come first
-        whose tag has been in use longer.)
+        """Performs the requests that are performed by a cycle, or all, in the order of time.
+
+        Requests of one tag are performed in the order in which they were made. At equal times, the
+        tag that has been in use longer comes first.
         """
         requests = [
             request

@@ -1,4 +1,6 @@
-"""What each instruction of a program costs: cycles of its warps, by what they wait for, threads, lines, bank passes."""
+"""The cost of each instruction of a program: warp cycles by wait reason, threads, lines, bank
+passes.
+"""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -20,33 +22,40 @@ from sim.waves.traces import bits_of
 __all__ = ["Cost", "Profile"]
 
 ISSUE_CYCLES = 2
-"""From the cycle in which an instruction is selected to the one in which its issue is reported; a
-serial machine reports it at once."""
+"""Cycles from the selection of an instruction to the report of its issue; a serial machine reports
+it at once.
+"""
 _OF_LAST = frozenset({WaitReason.FLOW, WaitReason.STALL, WaitReason.RESUME, WaitReason.TRAP})
-"""For these a warp waits because of the instruction that it has issued last; for all others the one that it issues next
-waits."""
+"""Reasons for which a warp waits because of its last issued instruction; for the others, the next
+instruction waits.
+"""
 _OF_LAST_SERIAL = _OF_LAST | {WaitReason.DRAIN}
-"""The same for a serial machine, where DRAIN means that the warp's instruction is under way."""
+"""The same for a serial machine, where DRAIN means that the warp's instruction is executing."""
 
 _PASSED_KINDS = (BeatKind.SHARED.value, BeatKind.LANES.value)
-"""Words that pass between threads and shared memory, or between threads; others are of lines."""
+"""Beats that move words between threads and shared memory, or between threads; other beats move
+lines.
+"""
 
 
 @dataclass(slots=True)
 class Cost:
-    """What an instruction has cost in all warps.
+    """The cost of an instruction in all warps.
 
     Attributes:
-        pc, text: Where it is, and how it is spelled.
-        issues: How often a warp has issued it.
-        threads: Active threads, in all of these.
-        waits: Cycles of warps, by what they were at; READY counts the cycle of the issue, too.
-        latency: Cycles from issue to end, of those that have ended.
-        ended: How many these are.
-        lines: Lines of memory that it has asked for.
-        passes: Cycles in which words of its threads passed to or from the banks: of shared memory, or of a shuffle.
-        conflicts: Passes that were not the last one of half a beat, because its threads accessed different words of
-            one bank. An atomic operation is a pass for each thread, wherever their words are, and has no conflicts.
+        pc: Address of the instruction.
+        text: Its disassembly.
+        issues: Number of issues.
+        threads: Active threads, summed over the issues.
+        waits: Warp cycles by reason; READY includes the cycle of the issue.
+        latency: Cycles from issue to completion, summed over completed issues.
+        ended: Number of completed issues.
+        lines: Lines of memory that it requested.
+        passes: Cycles in which words of its threads moved to or from the banks of shared memory, or
+            in a shuffle.
+        conflicts: Passes that were not the last one of half a beat, because its threads accessed
+            different words of one bank. An atomic operation has one pass for each thread, wherever
+            the words are, and no conflicts.
     """
 
     pc: int
@@ -62,17 +71,19 @@ class Cost:
 
     @property
     def cycles(self) -> int:
-        """Cycles of warps, all together."""
+        """Sum of the warp cycles."""
         return sum(self.waits.values())
 
     @property
     def not_selected(self) -> int:
-        """Cycles in which a warp was READY, without those of the issues."""
+        """Warp cycles in state READY without the cycles of the issues."""
         return max(0, self.waits[WaitReason.READY] - self.issues)
 
 
 class _MemoryWatch(ABC):
-    """Counts what the memory unit does for each pc: of ``parts``, by name, it knows what they are in each cycle."""
+    """Counts the work of the memory unit for each pc. ``parts`` are the observed values of the
+    unit, by name.
+    """
 
     def __init__(self, parts: Mapping[str, Any]) -> None:
         bits = {name: bits_of(part, name) for name, part in parts.items()}
@@ -92,7 +103,7 @@ class _MemoryWatch(ABC):
         self.conflicts: Counter[int] = Counter()
 
     def changes(self, changes: Sequence[Change]) -> None:
-        """Takes changes, in order of cycles."""
+        """Processes changes, in order of cycles."""
         for cycle, number, value in changes:
             if cycle != self._cycle:
                 self.finish(cycle)
@@ -100,17 +111,17 @@ class _MemoryWatch(ABC):
                 self._now[name] = value >> start & mask
 
     def finish(self, cycles: int) -> None:
-        """Nothing more comes until then."""
+        """Counts the cycles up to ``cycles``, without further changes."""
         self._pass(cycles - self._cycle)
         self._cycle = cycles
 
     @abstractmethod
     def _pass(self, cycles: int) -> None:
-        """So many cycles pass without a change."""
+        """Counts this many cycles without a change."""
 
 
 class _PipelineWatch(_MemoryWatch):
-    """Of the pipelined unit: instructions by their slots."""
+    """Observes the pipelined memory unit: instructions by their slots."""
 
     def __init__(self, unit: Any, _params: SmParams) -> None:
         begun, found, crossbar, atomic = (
@@ -142,7 +153,7 @@ class _PipelineWatch(_MemoryWatch):
     def _pass(self, cycles: int) -> None:
         now = self._now
         if now["atomic"]:
-            # The crossbar's halves have all passed: a thread's new number is written.
+            # Both halves of the crossbar have passed: a thread's new value is written.
             if now["shared"]:
                 self._count(self.passes, "atomic_slot", cycles)
         elif now["pending"] and now["kind"] in _PASSED_KINDS:
@@ -155,13 +166,15 @@ class _PipelineWatch(_MemoryWatch):
             self._slots[now["slot"]] = now["pc"]
 
     def _count(self, counted: Counter[int], slot: str, cycles: int) -> None:
-        """Counts cycles for the instruction in the slot that this part has now."""
+        """Adds cycles to the instruction that is in this slot."""
         if (pc := self._slots.get(self._now[slot])) is not None:
             counted[pc] += cycles
 
 
 class _SerialWatch(_MemoryWatch):
-    """Of a serial machine's unit, which has one instruction: a thread's word at a time, so nothing is in conflict."""
+    """Observes a serial machine's memory unit, which has one instruction and moves one word at a
+    time, without conflicts.
+    """
 
     def __init__(self, unit: Any, _params: SmParams) -> None:
         dispatch, events = unit.dispatch, unit.events
@@ -185,11 +198,12 @@ class _SerialWatch(_MemoryWatch):
 
 
 class Profile:
-    """Watches a machine; ``Hardware(..., watched=profile.watched)``, and ``finish`` in the end.
+    """Observes a machine: pass ``watched`` to ``Hardware(..., watched=profile.watched)``, and call
+    ``finish`` at the end.
 
     Attributes:
-        timeline: What every warp did.
-        costs: Instructions by pc, those that were issued; known in the end.
+        timeline: The states of every warp.
+        costs: The cost of issued instructions by pc; available after ``finish``.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -197,7 +211,7 @@ class Profile:
         self.costs: dict[int, Cost] = {}
 
     def watched(self, sm: Any) -> list[Any]:
-        """The signals of the machine that are observed, and their listener."""
+        """Returns the observed signals of the machine, and their receiver."""
         watch = _SerialWatch if self.timeline.params.serial else _PipelineWatch
         self._memory: _MemoryWatch = watch(sm.core.memory, self.timeline.params)
         return [*self.timeline.watched(sm), (self._memory.signals, self._memory.changes)]
@@ -237,8 +251,9 @@ class Profile:
         issued: Sequence[IssuedInstruction],
         selected: Sequence[int],
     ) -> None:
-        """Gives the cycles of a span to the instructions of its warp: those up to a selection to the one that is
-        selected, or those behind it."""
+        """Distributes the cycles of a span over the instructions of its warp: those up to a
+        selection to the selected instruction, the others to the issued one.
+        """
         if not issued:
             return
         back = reason in (_OF_LAST_SERIAL if self.timeline.params.serial else _OF_LAST)
@@ -251,5 +266,5 @@ class Profile:
 
     @property
     def hottest(self) -> list[Cost]:
-        """Instructions, the most expensive first."""
+        """Returns the costs, highest first."""
         return sorted(self.costs.values(), key=lambda cost: (-cost.cycles, cost.pc))

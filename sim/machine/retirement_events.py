@@ -1,4 +1,4 @@
-"""The events of the hardware's retirement interface, read from the changes of its signals."""
+"""The events of the hardware's retirement interface, decoded from the changes of its signals."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,14 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RetirementEvent:
-    """Something that happened in one clock cycle: ``member`` names a member of the interface,
-    ``source`` its origin where there are several. ``fields`` are its payload's; an array is one
-    number, its first element the lowest bits.
+    """An event in one clock cycle.
+
+    Attributes:
+        cycle: The clock cycle.
+        member: Name of the member of the interface.
+        source: The origin of the event, for members with several.
+        fields: The fields of the payload; an array is one number, its first element in the lowest
+            bits.
     """
 
     cycle: int
@@ -29,7 +34,9 @@ class RetirementEvent:
 
 
 def _reader(shape: Any) -> Callable[[int], dict[str, Any]]:
-    """From the bits of a struct to the values of its fields: numbers, and mappings for structs in it."""
+    """Returns a decoder from the bits of a struct to the values of its fields: numbers, and
+    mappings for nested structs.
+    """
     fields = [
         (str(name), field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(shape)
     ]
@@ -55,7 +62,7 @@ def _is_struct(shape: Any) -> bool:
 
 
 class _Member:
-    """One event of the interface: its two signals, and how the payload is read."""
+    """One member of the interface: its two signals, and the decoder of its payload."""
 
     def __init__(self, name: str, event: Any, source: str = "") -> None:
         payload = Value.cast(event.payload)
@@ -66,17 +73,16 @@ class _Member:
         self._read = _reader(shape) if _is_struct(shape) else lambda bits: {"warp": bits}
 
     def event(self, cycle: int, bits: int) -> RetirementEvent:
-        """The event of a cycle, from its payload."""
+        """Returns the event of a cycle, from its payload."""
         return RetirementEvent(cycle, self._name, self._read(bits), self._source)
 
 
 class EventReader:
-    """Turns changes of the interface's signals, as an engine's observer reports them, into events, once it has begun.
+    """Converts changes of the interface's signals, as an engine's observer reports them, to events.
 
     Attributes:
-        signals: The signals to observe, in the order in which changes number them: of each event
-        ``valid``, then
-            ``payload``.
+        signals: The signals to observe, in the order in which changes number them: for each event
+            ``valid``, then ``payload``.
     """
 
     def __init__(self, port: Any) -> None:
@@ -101,14 +107,14 @@ class EventReader:
         self.signals: list[Any] = [signal for member in self._members for signal in member.signals]
 
     def begin(self, take: Callable[[RetirementEvent], None]) -> None:
-        """Begins at cycle 0; hands events to ``take`` from now on."""
+        """Starts at cycle 0; passes events to ``take`` from now on."""
         self._active: set[int] = set()
-        """Numbers of the members with an event."""
+        """Indices of the members whose event is valid."""
         self._payloads = [0] * len(self._members)
         self._cycle, self._take = 0, take
 
     def changes(self, changes: Sequence[Change]) -> None:
-        """Takes changes, in order of cycles: the events of each cycle that is over."""
+        """Processes changes, in order of cycles: emits the events of each completed cycle."""
         for cycle, number, value in changes:
             if cycle != self._cycle:
                 self._emit(cycle)
@@ -121,11 +127,13 @@ class EventReader:
                 self._active.discard(member)
 
     def finish(self, cycle: int) -> None:
-        """Takes the events up to a cycle."""
+        """Emits the events up to a cycle."""
         self._emit(cycle)
 
     def _emit(self, until: int) -> None:
-        """The events of all cycles before ``until``, in the order of members: what does not change happens again."""
+        """Emits the events of all cycles before ``until``, in the order of members: an unchanged
+        event is repeated.
+        """
         if self._active:
             active = sorted(self._active)
             for cycle in range(self._cycle, until):

@@ -1,4 +1,6 @@
-"""What every warp did in every cycle: why it waited, and its instructions from issue to end."""
+"""The timeline of every warp: its wait reason in every cycle, and its instructions from issue to
+completion.
+"""
 
 from collections import deque
 from collections.abc import Sequence
@@ -15,12 +17,12 @@ from sim.toolchain.assembly.spelling import spell
 __all__ = ["IssuedInstruction", "Span", "Timeline"]
 
 _FLOW = kinds_where(lambda rule: rule.unit == "flow")
-"""Kinds that are complete with their flow result."""
+"""Kinds of instructions that are complete with their flow result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A warp was in a state from one cycle to another, which is not of it any more."""
+    """A warp's state from cycle ``begin`` up to, but not including, ``end``."""
 
     warp: int
     begin: int
@@ -30,9 +32,13 @@ class Span:
 
 @dataclass(slots=True)
 class IssuedInstruction:
-    """An instruction that a warp has issued: ``end`` is the cycle in which it was complete, None while it is not.
-    ``active`` are the warp's threads, as known from the flow results until then. ``kind`` is an
-    InstructionKind's."""
+    """An instruction that a warp has issued.
+
+    Attributes:
+        end: The cycle of completion, None while it is in flight.
+        active: The warp's active threads at the issue, as known from the flow results until then.
+        kind: The value of an InstructionKind.
+    """
 
     warp: int
     cycle: int
@@ -45,18 +51,21 @@ class IssuedInstruction:
 
     @property
     def text(self) -> str:
-        """Its text."""
+        """The instruction's text."""
         return spell(self.word, self.pc)
 
 
 class Timeline:
-    """Watches a machine; ``Hardware(..., watched=timeline.watched)``, and ``finish`` in the end.
+    """Observes a machine: pass ``watched`` to ``Hardware(..., watched=timeline.watched)``, and call
+    ``finish`` at the end.
 
     Attributes:
-        spans: What warps were at, in the order in which it ended; nothing of slots without a warp.
-        executed: Instructions, in the order in which they were issued.
-        cycles: How long all of it was, from the reset on, as a waveform counts; known in the end.
-        ran: For how many of them the grid ran; known in the end.
+        spans: The states of warps, in the order in which they ended; slots without a warp have
+            none.
+        executed: Instructions, in the order of issue.
+        cycles: Length of the recording from the reset on, in cycles, as a waveform counts;
+            available after ``finish``.
+        ran: Number of these cycles in which the grid ran; available after ``finish``.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -64,25 +73,25 @@ class Timeline:
         self._begin()
 
     def _begin(self) -> None:
-        """Nothing was watched yet."""
+        """Initialises an empty recording."""
         warps = self.params.warps
         self.spans: list[Span] = []
         self.executed: list[IssuedInstruction] = []
         self.cycles = self.ran = 0
         self._present: dict[int, tuple[int, WaitReason]] = {}
-        """What each live warp is at, and since which cycle."""
+        """The state of each live warp, and its first cycle."""
         self._active = [0] * warps
         self._open: dict[tuple[int, int], IssuedInstruction] = {}
         self._flow: list[deque[IssuedInstruction | None]] = [deque() for _ in range(warps)]
-        """What flow results are to come for: instructions, and launches."""
+        """Queues of expected flow results: instructions, and None for launches."""
 
     def restart(self) -> None:
-        """The machine is reset, and runs another launch."""
+        """Restarts the recording after a reset of the machine, for another launch."""
         self._begin()
         self._reader.begin(self._take)
 
     def watched(self, sm: Any) -> list[Any]:
-        """The signals of the machine that are observed, and their listener."""
+        """Returns the observed signals of the machine, and their receivers."""
         self._reader = EventReader(sm.retired)
         self._reader.begin(self._take)
         return [

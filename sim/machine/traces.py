@@ -1,4 +1,4 @@
-"""What a waveform of the whole machine shows."""
+"""The traces of a waveform of the whole machine."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,15 +11,18 @@ from sim.waves import Mark, Text, Trace, View, error_text, instruction_text
 __all__ = ["machine_traces"]
 
 _SHOWN_WARPS = 4
-"""Warps whose story is open at first."""
+"""Number of warps whose group of traces is initially open."""
 _CYCLE_PIXELS = 22
-"""Between two instructions of a warp there are about ten cycles, which is room for the text of one."""
+"""Zoom: about ten cycles are between two instructions of a warp, which leaves room for the text of
+one.
+"""
 _INJECTED = {InstructionKind.ENTER: "enters the trap", InstructionKind.LEAVE: "leaves the trap"}
 
 
 def _instruction(warp: int) -> Callable[..., str | None]:
-    """The last instruction that a warp has issued; or the operation that the trap unit inserts
-    instead."""
+    """Shows the last instruction that a warp has issued, or the operation that the trap unit
+    inserted instead.
+    """
 
     def decode(valid: int, issuer: int, pc: int, word: int, kind: int) -> str | None:
         if not valid or issuer != warp:
@@ -30,7 +33,7 @@ def _instruction(warp: int) -> Callable[..., str | None]:
 
 
 def _active(warp: int) -> Callable[..., str | None]:
-    """The threads with which a warp continues."""
+    """Shows the threads with which a warp continues."""
 
     def decode(valid: int, teller: int, active: int, terminated: int) -> str | None:
         if not valid or teller != warp:
@@ -41,7 +44,7 @@ def _active(warp: int) -> Callable[..., str | None]:
 
 
 def _token(warp: int) -> Callable[..., str | None]:
-    """The token that a warp has pushed last, or found on its stack."""
+    """Shows the token that a warp has pushed last, or found on its stack."""
 
     def decode(
         pushed: int, pusher: int, kind: int, result: int, teller: int, resume: int, found: int
@@ -54,8 +57,9 @@ def _token(warp: int) -> Callable[..., str | None]:
 
 
 class _Depth:
-    """Tokens on the stack of a warp: a push reports its own token, any other change the token that
-    is then on top."""
+    """The depth of a warp's stack: a push reports its own token, any other change the token that is
+    then on top.
+    """
 
     def __init__(self, warp: int) -> None:
         self._warp, self._tokens = warp, 0
@@ -69,17 +73,17 @@ class _Depth:
 
 
 def _trap(inside: int, paused: int) -> str:
-    """Where a warp is."""
+    """Shows the trap state of a warp."""
     return "paused" if paused else "in the handler" if inside else "outside"
 
 
 def _machine_trap(trapping: int, locked_down: int) -> str:
-    """Where the whole machine is."""
+    """Shows the trap state of the machine."""
     return "LOCKED_DOWN" if locked_down else "TRAPPING" if trapping else "RUNNING"
 
 
 def _warp(core: Any, warp: int) -> dict[str, Any]:
-    """The story of a warp."""
+    """The traces of a warp."""
     issued, flow, state = core.retired.issued, core.retired.flow, core.trap_state
     stack, committed = core.flow.stack, core.stack.committed
     pushed = stack.pushed
@@ -129,8 +133,11 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
 
 
 def machine_traces(harness: Any) -> View:
-    """The story of each warp, and of the machine; beside it issue, lanes, flow, memory. It begins where a warp traps or
-    fails, or else where one spills or diverges, or with the first instruction."""
+    """The traces of each warp and of the machine, and those of issue, lanes, flow and memory.
+
+    The view begins where a warp traps or fails, else where one spills or diverges, else with the
+    first instruction.
+    """
     core, distributor = harness.sm.core, harness.sm.distributor
     trap, retired = core.trap_state, core.retired
     issued, written, flow = retired.issued, retired.written.payload, retired.flow

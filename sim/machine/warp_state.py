@@ -1,4 +1,4 @@
-"""A warp's masks and stack at a moment, of any machine."""
+"""A warp's masks and stack at a moment, on any machine."""
 
 from dataclasses import asdict, dataclass
 
@@ -11,21 +11,23 @@ from sim.model.warp.unwind import DISABLED_BY
 __all__ = ["MASK_OF", "SHOWN_TOKENS", "WarpState", "state_of"]
 
 SHOWN_TOKENS = 16
-"""Of a stack's top, tokens that a state holds."""
+"""Number of tokens from the top of a stack that a state holds."""
 MASK_OF = {
     **{ThreadCode[kind.name]: mask for kind, mask in DISABLED_BY.items()},
     ThreadCode.KILLED: "killed",
 }
-"""The mask of the threads with a code."""
+"""The disabled mask for each thread code."""
 
 
 @dataclass(frozen=True)
 class WarpState:
     """The state of a stopped warp, for a user.
 
-    ``depth`` is the number of tokens on its stack, ``calls`` the number of its counted calls, if
-    known. ``tokens`` are the topmost ones, top first; where memory could not be read for the rest
-    of them, ``unreadable`` has the reason.
+    Attributes:
+        depth: Number of tokens on the stack.
+        calls: Number of counted calls among them, if known.
+        tokens: The topmost tokens, top first.
+        unreadable: The reason why memory could not be read for the rest of them.
     """
 
     masks: WarpMasks
@@ -35,7 +37,7 @@ class WarpState:
     unreadable: str = ""
 
     def lines(self) -> list[str]:
-        """As text: masks that have threads, and the stack."""
+        """Returns the state as text: masks that have threads, and the stack."""
         masks = " ".join(f"{name} {mask:08x}" for name, mask in asdict(self.masks).items() if mask)
         head = (
             f"stack         {self.depth} tokens, {self.calls} counted calls open"
@@ -44,14 +46,14 @@ class WarpState:
         return [f"masks         {masks}", head, *self.stack_lines()]
 
     def stack_lines(self) -> list[str]:
-        """The tokens as text."""
+        """Returns the tokens as text."""
         lines, rest = [f"     {token}" for token in self.tokens], self.depth - len(self.tokens)
         if self.unreadable:
             return [*lines, f"     {rest} tokens in memory that faults: {self.unreadable}"]
         return [*lines, f"     {rest} more"] if rest else lines
 
     def decoded(self) -> dict[str, object]:
-        """The form for files: masks and depth as numbers, tokens as text."""
+        """Returns the state for JSON: masks and depth as numbers, tokens as text."""
         return {
             "masks": asdict(self.masks),
             "stack": {
@@ -63,7 +65,7 @@ class WarpState:
 
 
 def state_of(warp: Warp) -> WarpState:
-    """The state of a warp of the warp model."""
+    """Returns the state of a warp of the warp model."""
     tokens, unreadable, depth = [], "", warp.stack.depth
     for index in reversed(range(max(0, depth - SHOWN_TOKENS), depth)):
         try:

@@ -1,5 +1,6 @@
-"""Logic of three operands and permutations of bytes, as PTX defines lop3 and prmt: for the thread model and the PTX
-interpreter. The warp model has its own, on vectors.
+"""Bitwise functions of three operands and byte permutations, as PTX defines lop3 and prmt.
+
+The thread model and the PTX interpreter use them. The warp model has its own, on vectors.
 """
 
 from collections.abc import Callable
@@ -10,8 +11,10 @@ __all__ = ["logic_of_three", "permuted_bytes"]
 
 
 def logic_of_three(table: int, a: int, b: int, c: int) -> int:
-    """Any function of three words, bit by bit: bit n of ``table`` is the result where the bits of a, b and c are those
-    of n, a's the highest. The result may be negative: it is to be cut to the width of the words.
+    """Computes a bitwise function of three words from its truth table.
+
+    Bit n of ``table`` is the result for the input bits a, b and c that form the number n, with a as
+    the highest bit. The result may be negative: the caller cuts it to the width of the words.
     """
     result = 0
     for row in range(8):
@@ -29,11 +32,14 @@ _SELECTORS: dict[PermuteMode, Callable[[int, int], int]] = {
     PermuteMode.ECR: lambda control, byte: min(byte, control & 3),
     PermuteMode.RC16: lambda control, byte: byte % 2 + 2 * (control & 1),
 }
-"""Which of the 8 bytes a byte of the result takes, the lowest being byte 0; bit 3: only its sign."""
+"""Computes the selector of byte ``byte`` of the result (0 is the lowest).
+
+Bits 2:0 of a selector name one of the 8 source bytes; bit 3 replicates its sign bit instead.
+"""
 
 
 def permuted_bytes(mode: PermuteMode, low: int, high: int, control: int) -> int:
-    """Four of the eight bytes of two words, ``low`` having bytes 0 to 3; ``control`` says which."""
+    """Selects four of the eight bytes of two words with ``control``; ``low`` holds bytes 0 to 3."""
     pair, select = high << 32 | low, _SELECTORS[mode]
     result = 0
     for position in range(4):

@@ -1,11 +1,12 @@
-"""Threads of a grid that run one at a time, as the thread model and the PTX interpreter have them.
+"""Threads of a grid that run one at a time, for the thread model and the PTX interpreter.
 
-Threads are scheduled round robin, each for a fixed number of instructions, so that a thread that
-spins cannot starve the one that it waits for. A group of 32 consecutive threads exists only where
-an instruction needs neighbours: once no thread of the group runs, those that wait at the first
-place of the program meet there, and a vote or a shuffle happens among them. If none waits for
-neighbours but some at barriers of the CTA, the group has arrived there: barriers count groups, as
-the machine counts warps. A group whose threads have all ended is not waited for.
+Threads are scheduled round robin, each for a time slice of a fixed number of instructions, so that
+a spinning thread cannot starve the one that it waits for. Groups of 32 consecutive threads matter
+only where an instruction needs neighbours: once no thread of the group runs, the threads that wait
+at the lowest position in the program execute their vote or shuffle together (a *meeting*). If none
+waits for neighbours but some wait at barriers of the CTA, the group has arrived there: barriers
+count groups, as the hardware counts warps. Barriers do not wait for a group whose threads have all
+ended.
 
 This module does not execute instructions, except to find the lane that a shuffle reads.
 """
@@ -35,9 +36,11 @@ __all__ = [
 ]
 
 TURN = 256
-"""Instructions that a thread executes before the next thread, by default."""
+"""The default length of a time slice, in instructions."""
 ENDED, WAITING = -1, -2
-"""What an instruction returns instead of the index of the next one: the thread has ended, or waits for others."""
+"""Return values of an operation instead of the next index: the thread has ended, or waits for
+others.
+"""
 
 T = TypeVar("T", bound="GridThread")
 Position = tuple[int, int, int]
@@ -47,8 +50,10 @@ Position = tuple[int, int, int]
 class BarrierWait:
     """A thread's wait at a barrier of its CTA.
 
-    ``groups`` is how many groups the barrier waits for, None for all that live. ``finish`` gets the
-    votes of all threads that wait there, once all have arrived; None where there is no vote.
+    Attributes:
+        groups: The number of groups that the barrier waits for; None: all live groups.
+        finish: Receives the votes of all waiting threads once all have arrived; None without a
+            vote.
     """
 
     barrier: int
@@ -74,21 +79,26 @@ class GridThread(ABC):
 
     @property
     def name(self) -> str:
-        """The thread and its CTA, as a message names them."""
+        """The position of the thread and its CTA, for messages."""
         return f"thread {self.position} of CTA {self.cta.position}"
 
     @property
     @abstractmethod
     def place(self) -> Any:
-        """Its position in the program: an address, or another comparable value."""
+        """The thread's position in the program: an address, or another comparable value."""
 
     @abstractmethod
     def advance(self) -> None:
-        """Advances it past the instruction at which it has waited."""
+        """Advances the thread past the instruction at which it waited."""
 
 
 class Group(Generic[T]):
-    """Up to 32 neighbours: ``living`` of them have not ended, ``running`` neither ended nor wait."""
+    """Up to 32 neighbouring threads.
+
+    Attributes:
+        living: Threads that have not ended.
+        running: Threads that have neither ended nor wait.
+    """
 
     def __init__(self, number: int, threads: list[T]) -> None:
         self.number = number
@@ -100,8 +110,13 @@ class Group(Generic[T]):
 
 @dataclass
 class _Barrier:
-    """``waiting``: numbers of the groups that wait, in the order of arrival; ``passed``: groups
-    that arrived and did not wait; ``groups``: as in BarrierWait."""
+    """The state of a barrier.
+
+    Attributes:
+        waiting: Numbers of the groups that wait, in the order of arrival.
+        passed: Number of groups that arrived without waiting.
+        groups: As in BarrierWait.
+    """
 
     waiting: list[int] = field(default_factory=list)
     passed: int = 0
@@ -109,7 +124,9 @@ class _Barrier:
 
 
 class GridCta(Generic[T]):
-    """A CTA's groups and barriers. ``runnable`` is the run's queue of threads, which its threads join."""
+    """A CTA's groups and barriers. Threads that become runnable are appended to ``runnable``, the
+    run's queue.
+    """
 
     def __init__(self, position: Position, threads: list[T], runnable: deque[T]) -> None:
         self.position = position
@@ -122,7 +139,7 @@ class GridCta(Generic[T]):
         runnable.extend(threads)
 
     def stopped(self, thread: T, why: int) -> None:
-        """A thread waits or has ended: its group may continue without it."""
+        """Records that a thread waits or has ended; its group may then continue without it."""
         group = thread.group
         group.running -= 1
         group.living -= why == ENDED
@@ -130,8 +147,9 @@ class GridCta(Generic[T]):
             self.settle(group)
 
     def settle(self, group: Group[T]) -> None:
-        """Advances a group of which no thread runs: the meeting that is first in the program, else
-        its barriers."""
+        """Advances a group of which no thread runs: executes the meeting that is first in the
+        program, else its barriers.
+        """
         meeting = [thread for thread in group.threads if thread.meeting is not None]
         if meeting:
             first = min(meeting, key=lambda thread: thread.place)
@@ -149,7 +167,7 @@ class GridCta(Generic[T]):
         self._release()
 
     def arrive(self, number: int, groups: int | None) -> None:
-        """Counts a group that arrives at a barrier and does not wait there; ``groups`` as in BarrierWait."""
+        """Counts a group that arrives at a barrier without waiting; ``groups`` as in BarrierWait."""
         barrier = self._barriers.setdefault(number, _Barrier())
         barrier.passed += 1
         barrier.groups = groups
@@ -186,7 +204,7 @@ class GridCta(Generic[T]):
 
 
 def cta_positions(grid: Position) -> Iterator[Position]:
-    """The positions of a grid's CTAs, x first."""
+    """Iterates over the positions of a grid's CTAs, x first."""
     width, height, depth = grid
     for z, y, x in product(range(depth), range(height), range(width)):
         yield x, y, z
@@ -195,13 +213,15 @@ def cta_positions(grid: Position) -> Iterator[Position]:
 def take_turns(
     runnable: deque[T], turn: Callable[[T], int], limit: int, failure: Callable[[T, str], Exception]
 ) -> int:
-    """Gives threads their turns until none can run; returns the instructions that were executed.
+    """Runs threads in time slices until none can run; returns the number of instructions executed.
 
-    Parameters:
-        runnable: Who can run. A turn puts its thread back unless that waits or has ended.
-        turn: Runs a thread for a turn; returns the instructions that it executed.
-        limit: More instructions are a runaway.
-        failure: The exception for a thread that cannot go on, and why.
+    Args:
+        runnable: Queue of threads that can run. ``turn`` appends its thread again unless that waits
+            or has ended.
+        turn: Runs a thread for a time slice; returns the number of instructions that it executed.
+        limit: The run fails when more instructions than this have been executed.
+        failure: Makes the exception for a thread that cannot continue, from the thread and the
+            reason.
     """
     executed = 0
     while runnable:
@@ -213,7 +233,7 @@ def take_turns(
 
 
 def check_nobody_waits(ctas: Iterable[GridCta[T]], failure: Callable[[T, str], Exception]) -> None:
-    """After the last turn: raises ``failure`` for a thread that still waits at a barrier."""
+    """Raises ``failure`` for a thread that still waits at a barrier when no thread can run."""
     for cta in ctas:
         for group in cta.groups:
             for thread in group.threads:
@@ -224,9 +244,11 @@ def check_nobody_waits(ctas: Iterable[GridCta[T]], failure: Callable[[T, str], E
 
 
 def shuffle_source(mode: ShuffleMode, lane: int, b: int, c: int) -> tuple[int, bool]:
-    """The lane that a lane reads in a shuffle, and whether it is in range; as PTX defines shfl.
+    """Returns the lane that a lane reads in a shuffle, and whether it is in range, as PTX defines
+    shfl.
 
-    ``b`` is the distance or the lane, ``c`` has the mask of segments in bits 12:8 and the clamp in bits 4:0.
+    ``b`` is the distance or the lane, ``c`` has the mask of segments in bits 12:8 and the clamp in
+    bits 4:0.
     """
     segment, clamp, step = c >> 8 & 31, c & 31, b & 31
     last = lane & segment | clamp & ~segment

@@ -4,7 +4,7 @@
 and an arrow where these connect two units; a test compares both with the code.
 :data:`PROJECT_DIAGRAM` shows the whole project.
 
-A diagram has its own background, and colors for light and dark pages. Places and sizes are in
+A diagram has its own background, and colors for light and dark pages. Positions and sizes are in
 pixels, from the top left.
 """
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _LINE = 16
-"""Between two lines of text."""
+"""Distance of two lines of text."""
 _STYLE = """\
 text { font: 12px sans-serif; fill: #1f2933 }
 .title { font-weight: bold; font-size: 13.5px }
@@ -62,14 +62,17 @@ text { fill: #e4e7eb }
 
 @dataclass(frozen=True)
 class Box:
-    """A part.
+    """A component.
 
     Attributes:
-        name: Of the submodule, or of the part where it is none.
-        x, y, width, height: Where it is.
+        name: Name of the submodule, or of the component if it is none.
+        x: Left edge.
+        y: Top edge.
+        width: Width.
+        height: Height.
         lines: Its text; the first line is its title.
-        look: The class of its colors: unit, main, other, check.
-        tokens: Lines of four tokens that are drawn in it.
+        look: Class of its colors: unit, main, other, check.
+        tokens: Number of lines of four tokens that are drawn in it.
     """
 
     name: str
@@ -84,7 +87,7 @@ class Box:
 
 @dataclass(frozen=True)
 class DashedFrame:
-    """A dashed frame around parts, with a title."""
+    """A dashed frame around components, with a title."""
 
     x: int
     y: int
@@ -98,11 +101,11 @@ class Arrow:
     """A connection.
 
     Attributes:
-        ends: The names of the two parts; empty for what is outside of the diagram.
-        points: The corners of the line, from the first part to the second.
-        both: It has a tip at both ends.
-        look: The class of its color: arrow, spill.
-        tip: It has a tip where it ends, and not only joins another line.
+        ends: Names of the two components; empty for the outside of the diagram.
+        points: Corners of the line, from the first component to the second.
+        both: Whether it has a tip at both ends.
+        look: Class of its color: arrow, spill.
+        tip: Whether it has a tip at its end; otherwise it joins another line.
     """
 
     ends: tuple[str, str]
@@ -124,12 +127,13 @@ class Label:
 
 @dataclass(frozen=True)
 class Diagram:
-    """A picture.
+    """A diagram.
 
     Attributes:
-        title: What it shows, for who does not see it.
-        width, height: Its size.
-        parts: What is drawn; the first ones are behind the others.
+        title: Description for readers who do not see it.
+        width: Width.
+        height: Height.
+        parts: The drawn elements; the first ones are behind the others.
     """
 
     title: str
@@ -139,12 +143,12 @@ class Diagram:
 
     @property
     def boxes(self) -> list[Box]:
-        """The boxes alone."""
+        """Returns the boxes."""
         return [part for part in self.parts if isinstance(part, Box)]
 
     @property
     def arrows(self) -> list[Arrow]:
-        """The arrows alone."""
+        """Returns the arrows."""
         return [part for part in self.parts if isinstance(part, Arrow)]
 
 
@@ -387,7 +391,7 @@ PROJECT_DIAGRAM = Diagram(
             ),
             "main",
         ),
-        # What checks what.
+        # Checks.
         DashedFrame(10, 446, 980, 184, "what checks what"),
         Box(
             "thread",
@@ -467,7 +471,7 @@ PROJECT_DIAGRAM = Diagram(
 )
 
 DIAGRAMS = {"docs/sm.svg": SM_DIAGRAM, "docs/project.svg": PROJECT_DIAGRAM}
-"""What is drawn, by the file that keeps it."""
+"""Diagrams by the file that contains them."""
 
 
 def _text(x: float, y: float, text: str, look: str = "", anchor: str = "middle") -> str:
@@ -527,7 +531,7 @@ def _tip(name: str, look: str) -> str:
 
 
 def draw(diagram: Diagram) -> str:
-    """The text of an SVG file."""
+    """Returns the text of an SVG file."""
     size = f'width="{diagram.width}" height="{diagram.height}"'
     drawn = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} '

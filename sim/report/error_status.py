@@ -1,4 +1,4 @@
-"""The error status registers of a machine, decoded, in the form of a driver's log."""
+"""Decodes the error status registers of a machine, and formats them as a driver's log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ _LOGGED = (
     "HWW_WARP_ESR_REPORT_MASK",
     "HWW_GLOBAL_ESR_REPORT_MASK",
 )
-"""In the order of NVIDIA's log line."""
+"""Registers in the order of NVIDIA's log line."""
 _PLACE_REGISTER = "HWW_WARP_ESR_PC"
 _PREFIX = "Warpstack: Xid 13, Graphics"
-"""13 is the number of such log lines of NVIDIA's driver: an exception of the graphics engine."""
+"""13 is the number of these log lines in NVIDIA's driver: an exception of the graphics engine."""
 _PLACE = "(GPC 0, TPC 0)"
-"""Where SM_BLOCK is."""
+"""The place of SM_BLOCK in NVIDIA's notation."""
 _EXPECTED = frozenset({"BPT_INT", "BPT_PAUSE", "SINGLE_STEP_COMPLETE"})
 """Events that programs and debuggers request: a driver stops nothing because of them."""
 
@@ -32,9 +32,13 @@ _EXPECTED = frozenset({"BPT_INT", "BPT_PAUSE", "SINGLE_STEP_COMPLETE"})
 class DecodedStatus:
     """The content of the registers.
 
-    ``error`` is NONE for a BPT.TRAP, whose ``reasons`` are those so far; ``pc`` is the instruction's own. ``events``
-    are the global bits by name. ``registers`` are the decoded registers, by name. ``ended``: the
-    grid is over, so that every BPT.TRAP was handled.
+    Attributes:
+        error: The first error; NONE for a BPT.TRAP.
+        reasons: Reasons of all BPT.TRAPs so far.
+        pc: Address of the instruction itself.
+        events: The global bits by name.
+        registers: The decoded registers by name.
+        ended: Whether the grid has ended, so that every BPT.TRAP was handled.
     """
 
     error: WarpError
@@ -47,24 +51,27 @@ class DecodedStatus:
 
     @property
     def stopped(self) -> bool:
-        """Whether an instruction caused it: an error, or a BPT.TRAP without a handler."""
+        """Whether an instruction stopped the machine: by an error, or by a BPT.TRAP without a
+        handler.
+        """
         return self.error is not WarpError.NONE or (bool(self.reasons) and not self.ended)
 
     @property
     def handled(self) -> str:
-        """The text about traps that were handled, if there were any."""
+        """The text about handled traps; empty without any."""
         if not self.ended or not self.reasons:
             return ""
         return f"BPT.TRAP, reason{'s' * (len(self.reasons) > 1)} {' '.join(map(str, self.reasons))}: handled"
 
     @property
     def exception(self) -> CudaException | None:
-        """What CUDA calls it."""
+        """CUDA's exception for the error; None without one."""
         return cuda_exception(self.error, self.events)
 
     def log_lines(self) -> list[str]:
-        """The lines of a driver's log; none when there were only events that a debugger
-        requests."""
+        """Returns the lines of a driver's log; none if there were only events that a debugger
+        requests.
+        """
         happened = [text_of(GlobalError[name]) for name in self.events if name not in _EXPECTED]
         lines = [f"{_PREFIX} SM Global Exception on {_PLACE}: {text}" for text in happened]
         if self.error is not WarpError.NONE:
@@ -78,13 +85,13 @@ class DecodedStatus:
         return lines
 
     def cause(self) -> str:
-        """What stopped the machine, in this project's words."""
+        """The cause of the stop, in this project's terms."""
         if self.error is WarpError.NONE:
             return f"BPT.TRAP, reasons so far: {' '.join(map(str, self.reasons))}"
         return f"{self.error.name}, code {self.error.value:#04x}"
 
     def decoded(self) -> dict[str, object]:
-        """The form for files; empty when nothing has happened."""
+        """Returns the status for JSON; empty if there was no event."""
         fields: dict[str, object] = {}
         if self.stopped:
             fields = {
@@ -118,7 +125,7 @@ def _field(registers: Mapping[str, int], register: str, name: str) -> int:
 
 
 def decode(registers: Mapping[str, int], *, ended: bool = False) -> DecodedStatus:
-    """The status in the SM's registers, by name as SM_REGISTERS has them, of a grid that has ``ended`` or not."""
+    """Decodes the SM's registers, by name as in SM_REGISTERS, for a grid that has ``ended`` or not."""
     error = WarpError(_field(registers, "HWW_WARP_ESR", "ERROR"))
     traps = _field(registers, "HWW_GLOBAL_ESR", "TRAP_REASONS")
     reasons = tuple(reason + 1 for reason in range(traps.bit_length()) if traps >> reason & 1)
@@ -137,6 +144,6 @@ def decode(registers: Mapping[str, int], *, ended: bool = False) -> DecodedStatu
 
 
 def registers_of(machine: WarpModel) -> dict[str, int]:
-    """The same registers of the warp model."""
+    """Returns the same registers of the warp model."""
     host = ModelHost(machine)
     return {name: host.read(name) for name in (*_LOGGED, _PLACE_REGISTER)}

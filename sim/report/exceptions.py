@@ -1,10 +1,10 @@
-"""What users know errors by: the texts of driver logs, and CUDA's exceptions.
+"""Names of errors that users know: the texts of driver logs, and CUDA's exceptions.
 
-Drivers print the names of error codes in words: the ones seen in logs (``Out Of Range Address``,
+Driver logs print error codes in words. The ones seen in logs (``Out Of Range Address``,
 ``Misaligned Address``, ``Illegal Instruction Encoding``, ``Illegal Instruction Parameter``,
-``Invalid Address Space``, ``Multiple Warp Errors``) are the codes' own names with the abbreviations
-written out. All others are written in the same way (ours). CUDA_EXCEPTION_n is what cuda-gdb calls
-exception n; which error becomes which is not published (ours).
+``Invalid Address Space``, ``Multiple Warp Errors``) are the names of the codes with the
+abbreviations expanded. All others are formed in the same way (ours). CUDA_EXCEPTION_n is cuda-gdb's
+name of exception n; which error causes which exception is not published (ours).
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ _AS_THEY_ARE = frozenset({"API", "BPT", "LDC", "MMU", "PC", "SM", "SPH"})
 
 
 def text_of(error: WarpError | GlobalError) -> str:
-    """An error as a driver's log calls it."""
+    """Returns an error's text in a driver's log."""
     return " ".join(
         word if word in _AS_THEY_ARE else _WORDS.get(word, word.capitalize())
         for word in error.name.split("_")
@@ -39,7 +39,7 @@ def text_of(error: WarpError | GlobalError) -> str:
 
 
 class CudaException(IntEnum):
-    """CUDA_EXCEPTION_n, as cuda-gdb counts them."""
+    """CUDA_EXCEPTION_n, with cuda-gdb's numbers."""
 
     LANE_ILLEGAL_ADDRESS = 1
     LANE_USER_STACK_OVERFLOW = 2
@@ -58,12 +58,12 @@ class CudaException(IntEnum):
 
     @property
     def symbol(self) -> str:
-        """What a debugger prints."""
+        """The symbol that a debugger prints."""
         return f"CUDA_EXCEPTION_{self.value}"
 
     @property
     def meaning(self) -> str:
-        """Its name in words."""
+        """The exception's name in words."""
         return (
             self.name.replace("_", " ")
             .title()
@@ -105,18 +105,20 @@ _OF_WARP: Mapping[WarpError, CudaException] = MappingProxyType(
         WarpError.MMU_FAULT: CudaException.WARP_ILLEGAL_ADDRESS,
     }
 )
-"""Errors without an exception: debuggers show their own names."""
+"""Errors without an exception: debuggers show the errors' own names."""
 _OF_DEVICE: Mapping[str, CudaException] = MappingProxyType(
     {
         "PHYSICAL_STACK_OVERFLOW": CudaException.DEVICE_HARDWARE_STACK_OVERFLOW,
     }
 )
-"""By the name of a bit of the global error status."""
+"""Exceptions by the name of a bit of the global error status."""
 
 
 def cuda_exception(error: WarpError, events: Iterable[str] = ()) -> CudaException | None:
-    """The exception of a warp error; without a warp error, the first exception among the global
-    ``events``. None when CUDA has no name for it.
+    """Returns the exception of a warp error; without a warp error, the first exception among the
+    global ``events``.
+
+    None if CUDA has no name for it.
     """
     if error is not WarpError.NONE:
         return _OF_WARP.get(error)

@@ -18,7 +18,7 @@ _SHOWN = {
     "fills": "fills",
     "memory_lines": "memory lines",
 }
-"""What is shown of the counters, and how it is called there."""
+"""The counters that a report shows, with their labels."""
 
 
 def describe_hardware(
@@ -28,8 +28,11 @@ def describe_hardware(
     difference: str | None,
     name: str = "",
 ) -> str:
-    """A run as text: the machine's ``name``, status, cycles, instructions, what there was of divergence, spills and so
-    on; after an error what it was, after a hang or Ctrl-C what each warp waits for; the head of each buffer."""
+    """Returns the report of a run as text.
+
+    It has the machine's ``name``, status, cycles and counters; after an error, its description;
+    after a hang or Ctrl-C, what each warp waits for; and the head of each buffer.
+    """
     lines = [
         *head_lines(launch, name),
         f"status        {result.outcome}",

@@ -1,4 +1,6 @@
-"""What a kernel has printed, and which of its assertions have failed: the runtime's records as text."""
+"""What a kernel has printed, and which of its assertions have failed: decodes the runtime's
+records.
+"""
 
 import re
 import struct
@@ -18,19 +20,21 @@ _SHAPE = re.compile(r"[-+ #0]*[0-9]*(\.[0-9]*)?")
 """Flags, width and precision of a conversion."""
 _NO_SIGNS = str.maketrans("", "", "+ #")
 _LONGEST = 1 << 16
-"""Bytes of a format, at most."""
+"""The largest size of a format in bytes."""
 
 
 @dataclass
 class Output:
-    """What is in a kernel's output. ``lost`` records had no room there."""
+    """The decoded output of a kernel. ``lost`` is the number of records for which there was no
+    room.
+    """
 
     text: str = ""
     failed: list[str] = field(default_factory=list)
     lost: int = 0
 
     def lines(self) -> list[str]:
-        """The remarks about it, without its text."""
+        """Returns the remarks about the output, without its text."""
         lost = (
             [f"output        {self.lost} more records had no room: more bytes with --output"]
             if self.lost
@@ -40,7 +44,7 @@ class Output:
 
 
 def output_of(memory: Memory, variable: int | None) -> Output:
-    """The output whose variable is at that address; nothing without one."""
+    """Decodes the output whose variable is at the address; empty without one."""
     found = Output()
     if variable is None:
         return found
@@ -52,7 +56,7 @@ def output_of(memory: Memory, variable: int | None) -> Output:
         bytes_, kind = _HEAD.unpack_from(content, at)
         record = content[at : at + bytes_]
         if kind not in (PRINTED, FAILED) or len(record) < bytes_ or bytes_ % 8 or not bytes_:
-            break  # the machine was stopped before all of it was written
+            break  # The machine was stopped before the whole record was written
         if kind == PRINTED:
             found.text += _printed(record, memory)
         else:
@@ -62,18 +66,18 @@ def output_of(memory: Memory, variable: int | None) -> Output:
 
 
 class _Record:
-    """A record as far as it has been read."""
+    """A record, read in order."""
 
     def __init__(self, content: bytes, at: int) -> None:
         self._content, self._at = content, at
 
     def number(self) -> int:
-        """The next double word."""
+        """Reads the next 64-bit word."""
         self._at += 8
         return int.from_bytes(self._content[self._at - 8 : self._at], "little")
 
     def text(self) -> str:
-        """The next text."""
+        """Reads the next text."""
         end = self._content.find(b"\0", self._at)
         found = self._content[self._at : end if end >= 0 else None]
         self._at += (len(found) + 8) & -8
@@ -87,7 +91,7 @@ def _printed(content: bytes, memory: Memory) -> str:
 
 
 def _text_at(memory: Memory, address: int) -> str:
-    """A format in memory."""
+    """Reads a format from memory."""
     found = bytearray()
     try:
         while len(found) < _LONGEST and (byte := memory.read(address + len(found), 1)) != b"\0":
@@ -98,8 +102,9 @@ def _text_at(memory: Memory, address: int) -> str:
 
 
 def _pieces(text: str, record: _Record) -> Iterator[str]:
-    """A format's text with its arguments inserted, by the rules of the runtime that has copied
-    them."""
+    """Yields a format's text with its arguments inserted, by the rules of the runtime that has
+    copied them.
+    """
     at = 0
     while (begin := text.find("%", at)) >= 0:
         yield text[at:begin]
@@ -125,7 +130,7 @@ def _pieces(text: str, record: _Record) -> Iterator[str]:
 
 
 def _with_number(shape: str, number: int) -> str:
-    """A shape with the number that a star stands for: a precision below 0 is none."""
+    """Replaces a star in a conversion by its number. A negative precision is ignored."""
     return shape[:-1] if shape.endswith(".") and number < 0 else f"{shape}{number}"
 
 
@@ -135,7 +140,7 @@ def _signed(number: int, bits: int) -> int:
 
 
 def _converted(shape: str, size: str, kind: str, record: _Record) -> str:
-    """One argument, formatted as in C; a conversion that C does not have is left unchanged."""
+    """Formats one argument as in C; a conversion that C does not have is left unchanged."""
     if not _SHAPE.fullmatch(shape):
         return f"%{shape}{size}{kind}"
     if kind == "s":
@@ -159,8 +164,11 @@ def _converted(shape: str, size: str, kind: str, record: _Record) -> str:
 
 
 def _whole(shape: str, kind: str, number: int) -> str:
-    """A whole number. Unlike in Python, in C a precision turns off zero padding, an octal number
-    has one leading zero, 0 has no prefix, and no digits with a precision of 0."""
+    """Formats an integer as in C.
+
+    Unlike in Python, a precision disables zero padding, an octal number has one leading zero, 0 has
+    no prefix, and with a precision of 0 it has no digits.
+    """
     if "." in shape:
         flags = len(shape) - len(shape.lstrip("-+ #0"))
         shape = shape[:flags].replace("0", "") + shape[flags:]

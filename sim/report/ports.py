@@ -1,4 +1,6 @@
-"""Tables of units' ports for the manual: names, widths and fields from their signatures, meanings from docstrings."""
+"""Tables of units' ports for the manual: names, widths and fields from their signatures,
+descriptions from docstrings.
+"""
 
 import enum
 import inspect
@@ -31,7 +33,7 @@ from sim.report.reference import markdown_table
 __all__ = ["PORT_UNITS", "PRESET", "described_members", "port_comments", "port_table", "ports_of"]
 
 PRESET = "default"
-"""Of the widths."""
+"""The preset of the widths."""
 
 
 PORT_UNITS = (
@@ -52,7 +54,7 @@ PORT_UNITS = (
 )
 """The units that have a page in the manual."""
 _WIDTH = 110
-"""Of a line of text about ports."""
+"""Line width of text about ports."""
 _HEAD = re.compile(r"(?P<names>\w+(?:\.\.)?(?:, \w+(?:\.\.)?)*)(?: : .*)?$")
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 _SEE = re.compile(r"See (\w+)\.(?: |$)")
@@ -75,21 +77,22 @@ _ELSEWHERE: dict[str, type] = {
         TrapUnit,
     )
 }
-"""A docstring's reference to the description of ports."""
+"""A docstring's reference to the class that describes the ports."""
 
 
 def ports_of(unit: str, preset: str = PRESET) -> wiring.Component:
-    """A unit in a preset, for its signature alone: it is not elaborated."""
+    """Returns a unit in a preset, for its signature only: it is not elaborated."""
     whole: Any = UNITS.get(unit, Sm)(PRESETS[preset])
     identity = identify(whole)
     for part in identity.elaboratables if identity is not None else ():
-        part._MustUse__used = True  # Amaranth would warn
+        part._MustUse__used = True  # Prevents Amaranth's warning
     return whole.arbiter if unit == "memory_arbiter" else whole
 
 
 def described_members(part: type) -> dict[str, str]:
-    """The members that a class's docstring describes, in its order. Of ports that share a
-    description the first has it."""
+    """Returns the descriptions of members in a class's docstring, in its order. Of ports that share
+    a description the first has it.
+    """
     lines = inspect.cleandoc(part.__doc__ or "").splitlines()
     if "Members" not in lines:
         return {}
@@ -117,7 +120,7 @@ def described_members(part: type) -> dict[str, str]:
 
 
 def port_table(unit: str) -> str:
-    """The ports of a unit in the preset, as a table in Markdown."""
+    """Returns the ports of a unit in the preset, as a table in Markdown."""
     component = ports_of(unit)
     members, rows = dict(component.signature.members), []
     descriptions = described_members(type(component))
@@ -132,9 +135,11 @@ def port_table(unit: str) -> str:
 
 
 def port_comments(component: wiring.Component) -> Iterator[str]:
-    """The plain ports of a component in lines of text: for each member its meaning, then direction,
-    name, bits and parts of its ports; at the end the words of the enumerations. A reader of Verilog
-    has no layouts.
+    """Yields the plain ports of a component as lines of text, since a reader of Verilog sees no
+    layouts.
+
+    For each member they are its description, then direction, name, bits and parts of its ports; the
+    values of the enumerations follow.
     """
     descriptions = described_members(type(component))
     words: dict[str, type[enum.Enum]] = {}
@@ -166,8 +171,9 @@ def port_comments(component: wiring.Component) -> Iterator[str]:
 
 
 def _described_parts(member: Any) -> dict[str, str]:
-    """The descriptions of an interface's parts; none for a plain port, and for Amaranth's own
-    interfaces."""
+    """Returns the descriptions of an interface's parts; none for a plain port, and for Amaranth's
+    own interfaces.
+    """
     if member.is_port or isinstance(
         signature := _upright(member.signature), (stream.Signature, Event)
     ):
@@ -180,8 +186,8 @@ def _wrapped(line: str, indent: int) -> list[str]:
 
 
 def _inside(kind: Any, words: dict[str, type[enum.Enum]]) -> str:
-    """The name of an enumeration, which is added to ``words``; the fields of a structure, the parts of an array; "" of
-    a number.
+    """Returns the name of an enumeration, which is added to ``words``; the fields of a structure;
+    the elements of an array; or "" for a number.
     """
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         words[kind.__name__] = kind
@@ -207,15 +213,18 @@ def _inside(kind: Any, words: dict[str, type[enum.Enum]]) -> str:
 
 
 def _means(described: str, name: str) -> bool:
-    """Whether a docstring's name stands for a port: ``client_0..`` stands for all that are numbered
-    so."""
+    """Whether a name in a docstring describes a port: ``client_0..`` describes all ports with a
+    number.
+    """
     return name == described or (
         described.endswith("..") and re.fullmatch(rf"{described.rstrip('0.')}\d+", name) is not None
     )
 
 
 def _rows(name: str, member: Any, text: str) -> Iterator[tuple[str, ...]]:
-    """Name, direction, kind, bits, fields and meaning of a port, or of each part of an interface."""
+    """Yields name, direction, kind, bits, fields and description of a port, or of each part of an
+    interface.
+    """
     flow = "in" if member.flow is In else "out"
     name += "".join(f"[{size}]" for size in member.dimensions)
     if member.is_port:
@@ -238,7 +247,7 @@ def _upright(signature: Any) -> Any:
 
 
 def _widths(shape: Any) -> tuple[str, str]:
-    """Bits of a shape; and of its fields, if it has some."""
+    """Returns the bits of a shape; and those of its fields, if it has any."""
     bits = str(Shape.cast(shape).width)
     layout = (
         data.Layout.cast(shape)

@@ -14,11 +14,11 @@ __all__ = ["content", "page", "text"]
 _NUMBERS = ("cycles", "share", "issues", "threads", "lines", "passes", "conflicts")
 _HEADINGS = (*_NUMBERS, "instruction", "waits")
 Lines = Mapping[int, tuple[str, int]]
-"""pc -> file and line of the source."""
+"""File and line of the source by pc."""
 _NOT_SELECTED = "not selected"
-"""A warp can issue, and does not yet."""
+"""Label of the cycles in which a warp could issue, and was not selected."""
 _SHOWN = 3
-"""Reasons of an instruction that the text names."""
+"""Number of wait reasons of an instruction in the text."""
 _STYLE = """
 body { font: 13px sans-serif; margin: 16px; color: #222 }
 table { border-collapse: collapse; margin-bottom: 24px } td, th { padding: 1px 10px; text-align: right }
@@ -31,7 +31,9 @@ th { border-bottom: 1px solid #888 } td.text, th.text { text-align: left; font-f
 
 
 def _waits(cost: Cost) -> list[tuple[str, int]]:
-    """Reasons with their cycles, the longest first, without the cycles of the issues."""
+    """Returns the wait reasons with their cycles, the longest first, without the cycles of the
+    issues.
+    """
     waits_by_reason = [
         (reason.name.lower(), cycles)
         for reason, cycles in cost.waits.items()
@@ -43,7 +45,7 @@ def _waits(cost: Cost) -> list[tuple[str, int]]:
 
 
 def _summary(profile: Profile) -> str:
-    """What the cycles of all warps were spent on, the largest part first."""
+    """Returns the distribution of the warp cycles over reasons, the largest first."""
     parts: Counter[str] = Counter()
     for cost in profile.costs.values():
         parts.update(dict(_waits(cost)))
@@ -55,7 +57,7 @@ def _summary(profile: Profile) -> str:
 
 
 def _cells(cost: Cost, whole: int) -> list[str]:
-    """Cycles to conflicts."""
+    """Returns the columns of an instruction from its cycles to its conflicts."""
     return [
         str(cost.cycles),
         f"{100 * cost.cycles / whole:.1f}%",
@@ -68,17 +70,19 @@ def _cells(cost: Cost, whole: int) -> list[str]:
 
 
 def _total(profile: Profile) -> int:
-    """Cycles of all warps."""
+    """Returns the sum of the warp cycles."""
     return sum(cost.cycles for cost in profile.costs.values())
 
 
 def _whole(profile: Profile) -> int:
-    """The same, to divide by."""
+    """Returns the sum of the warp cycles as a divisor, at least 1."""
     return _total(profile) or 1
 
 
 def text(profile: Profile, count: int | None = None) -> str:
-    """The parts of all cycles, and the instructions that cost most, so many of them."""
+    """Returns the distribution of all cycles, and the ``count`` most expensive instructions, as
+    text.
+    """
     hottest, whole = profile.hottest, _whole(profile)
     costs = hottest[:count]
     rows = [
@@ -106,12 +110,12 @@ def text(profile: Profile, count: int | None = None) -> str:
 
 
 def _by_reason(waits: Mapping[WaitReason, int]) -> dict[str, int]:
-    """Cycles by the names of their reasons."""
+    """Returns cycles by the names of their reasons."""
     return {reason.name.lower(): cycles for reason, cycles in waits.items()}
 
 
 def content(profile: Profile, lines: Lines) -> dict[str, Any]:
-    """All of it, for JSON; in the order of the program."""
+    """Returns the whole profile for JSON, in the order of the program."""
     waits: Counter[WaitReason] = Counter()
     for cost in profile.costs.values():
         waits.update(cost.waits)
@@ -164,9 +168,15 @@ def _row(
 
 
 def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Sequence[str]]) -> str:
-    """A page of HTML that needs nothing else: the instructions, the most expensive first; above them the lines of the
-    sources that are known, with what their instructions cost. ``lines``: pc -> file and line. ``sources``: file -> its
-    lines."""
+    """Returns a self-contained HTML page: the most expensive instructions first, above them the
+    lines of the known sources with the costs of their instructions.
+
+    Args:
+        profile: The profile.
+        title: Title of the page.
+        lines: File and line by pc.
+        sources: Lines by file.
+    """
     whole, costs = _whole(profile), profile.hottest
     most = costs[0].cycles if costs else 1
     parts = [
@@ -202,7 +212,7 @@ def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Seque
 
 
 def _source(profile: Profile, name: str, source: Sequence[str], lines: Lines, whole: int) -> str:
-    """The lines of a source, in their order."""
+    """Returns the lines of a source, in their order."""
     waits: dict[int, Counter[WaitReason]] = {}
     for cost in profile.costs.values():
         file, number = lines.get(cost.pc, ("", 0))

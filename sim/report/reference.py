@@ -1,4 +1,4 @@
-"""Pages of the manual that are made of tables of the machine: instructions, registers, error codes."""
+"""Generated pages of the manual: tables of instructions, registers and error codes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -34,7 +34,7 @@ _VARIANTS = {
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Returns a table in Markdown."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "".join(
         f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines
@@ -42,7 +42,7 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> st
 
 
 def _spelled(form: Form) -> str:
-    """A form as the assembler's default word of it is spelled, or the bits that it always has."""
+    """Returns the assembler's text for the default word of a form, or its fixed bits."""
     return spell(form.default or form.match)
 
 
@@ -70,7 +70,7 @@ def _instructions() -> str:
 
 
 def register_rows(base: int, registers: Mapping[str, HostRegister]) -> Iterable[Sequence[str]]:
-    """Address, name, access, value after reset, fields, meaning."""
+    """Returns rows of address, name, access, reset value, fields and meaning."""
     for name, register in registers.items():
         first = base + register.offset
         address = (
@@ -136,7 +136,7 @@ def _errors() -> str:
 
 
 def reference_pages() -> dict[str, str]:
-    """Name of a page -> its Markdown."""
+    """Returns the Markdown of the pages by name."""
     return {
         "instructions.md": _instructions(),
         "registers.md": _registers(),

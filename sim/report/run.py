@@ -1,4 +1,4 @@
-"""A run's outcome, for people."""
+"""The report of a run as text."""
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from sim.report.surroundings import code_lines
 __all__ = ["buffer_lines", "describe", "error_lines", "head_lines"]
 
 _HEAD = 8
-"""Elements of a buffer that are shown."""
+"""Number of elements of a buffer that are shown."""
 _WORD = "b32"
-"""The type of elements by default."""
+"""The default type of elements."""
 
 
 def buffer_lines(launch: Launch, memory: Memory) -> list[str]:
-    """The head of each buffer: numbers of the type that it was declared with, else words in base 16."""
+    """Returns the head of each buffer: numbers of its declared type, else hexadecimal words."""
     lines = []
     for name, (base, size) in launch.buffers.items():
         kind = launch.buffer_types.get(name, _WORD)
@@ -36,7 +36,7 @@ def buffer_lines(launch: Launch, memory: Memory) -> list[str]:
 
 
 def _element(content: bytes, kind: str) -> str:
-    """A number of a type; bits are shown in base 16."""
+    """Formats a number of a type; bits are hexadecimal."""
     match kind[0]:
         case "f":
             return str(np.frombuffer(content, f"<{kind[0]}{len(content)}")[0])
@@ -49,9 +49,11 @@ def _element(content: bytes, kind: str) -> str:
 def error_lines(
     status: DecodedStatus, launch: Launch, memory: Memory, warp: WarpState | None, detail: str = ""
 ) -> list[str]:
-    """Why a machine stopped, in the form of a driver's log and of a debugger, then the error and
-    its place: the code around it, and masks and stack of its warp if that lives. ``detail`` is what
-    else is known of the error.
+    """Returns why a machine stopped, as in a driver's log and in a debugger, then the error and its
+    place.
+
+    The place is the code around it, and masks and stack of its warp if that is live. ``detail`` has
+    further details of the error.
     """
     lines = status.log_lines()
     if status.exception is not None:
@@ -70,7 +72,7 @@ def error_lines(
 
 
 def _where(machine: WarpModel, warp: Warp) -> list[str]:
-    """What a warp that has not ended waits for, its next instruction, its masks and its stack."""
+    """Returns what a live warp waits for, its next instruction, its masks and its stack."""
     waits = "it can continue"
     if warp.trap.paused:
         waits = "it is paused"
@@ -84,7 +86,9 @@ def _where(machine: WarpModel, warp: Warp) -> list[str]:
 
 
 def head_lines(launch: Launch, name: str) -> list[str]:
-    """The first lines of a report: the kernel and, unless it is empty, the ``name`` of the machine."""
+    """Returns the first lines of a report: the kernel and, unless it is empty, the ``name`` of the
+    machine.
+    """
     lines = [f"kernel        {launch.kernel.name}"]
     if name:
         lines.append(f"machine       {name}")
@@ -92,9 +96,11 @@ def head_lines(launch: Launch, name: str) -> list[str]:
 
 
 def describe(machine: WarpModel, result: Result, name: str = "") -> str:
-    """A run's result as text: the machine's ``name``, status, instructions, the head of each buffer; after an error,
-    what it was, the code around it, and the warp's masks and stack; where the run was aborted, what each warp waits
-    for.
+    """Returns the report of a run on the warp model as text.
+
+    It has the machine's ``name``, status, instructions and the head of each buffer; after an error,
+    its description, the code around it, and the warp's masks and stack; if the run was aborted,
+    what each warp waits for.
     """
     status = result.status + (f": {result.reason}" if result.reason else "")
     if result.status == "interrupted":

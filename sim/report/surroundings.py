@@ -1,4 +1,4 @@
-"""The instructions around one, for people."""
+"""The instructions around a given one, for reports."""
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from sim.launch import Launch
@@ -8,11 +8,11 @@ from sim.toolchain.assembly.spelling import spell
 __all__ = ["before", "code_lines"]
 
 _AROUND = 3
-"""Instructions shown before and after the one that failed."""
+"""Number of instructions shown before and after the one that failed."""
 
 
 def _neighbours(pc: int) -> list[int]:
-    """Addresses of the instructions around one, control words left out."""
+    """Returns the addresses of the instructions around one, without control words."""
     before, after = [], []
     step = pc
     while len(before) < _AROUND and step > INSTRUCTION_BYTES:
@@ -28,13 +28,13 @@ def _neighbours(pc: int) -> list[int]:
 
 
 def before(address: int) -> int:
-    """The address of the instruction before the one at an address."""
+    """Returns the address of the instruction before the one at an address."""
     address -= INSTRUCTION_BYTES
     return address if address % GROUP_BYTES else address - INSTRUCTION_BYTES
 
 
 def code_lines(launch: Launch, memory: Memory, pc: int) -> list[str]:
-    """The disassembly around a pc, as far as there is code."""
+    """Returns the disassembly around a pc, as far as there is code."""
     lines = []
     for address in _neighbours(pc):
         try:

@@ -1,4 +1,6 @@
-"""A timeline of a run: as a page, as a trace for Perfetto and Chrome, as a log for Konata."""
+"""Exports a timeline of a run: as an HTML page, as a trace for Perfetto and Chrome, as a log for
+Konata.
+"""
 
 import json
 from collections.abc import Iterator
@@ -25,11 +27,13 @@ _COLOURS = {
     WaitReason.TRAP: "#d5007f",
 }
 REASONS = {reason: (colour, REASON_TEXTS[reason]) for reason, colour in _COLOURS.items()}
-"""Colour and meaning of why a warp does not issue."""
+"""Colour and description of the reasons why a warp does not issue."""
 
 
 def page(timeline: Timeline, title: str) -> str:
-    """A page of HTML that needs nothing else: warps down, cycles across."""
+    """Returns a self-contained HTML page, with a row for each warp and the cycles from left to
+    right.
+    """
     texts: dict[str, int] = {}
     reasons = list(REASONS)
     spans: list[list[int]] = [[] for _ in range(timeline.params.warps)]
@@ -54,8 +58,11 @@ def page(timeline: Timeline, title: str) -> str:
 
 
 def trace(timeline: Timeline) -> str:
-    """Chrome's trace events, which Perfetto reads, too: a microsecond is a cycle. Two tracks for
-    each warp: what it waits for, and its issued instructions."""
+    """Returns the timeline as Chrome's trace events, which Perfetto also reads; a microsecond is a
+    cycle.
+
+    Each warp has two tracks: its wait reasons, and its issued instructions.
+    """
     events: list[dict[str, object]] = []
     for warp in range(timeline.params.warps):
         for track, name in ((2 * warp, f"warp {warp}"), (2 * warp + 1, f"warp {warp}: issued")):
@@ -96,7 +103,9 @@ def trace(timeline: Timeline) -> str:
 
 
 def konata(timeline: Timeline) -> str:
-    """A log of Kanata 0004, which Konata shows: an instruction is in stage X from issue to its end."""
+    """Returns a log in the format Kanata 0004 of Konata: an instruction is in stage X from issue to
+    completion.
+    """
 
     def lines() -> Iterator[tuple[int, str]]:
         for number, one in enumerate(timeline.executed):

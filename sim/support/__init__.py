@@ -4,12 +4,12 @@
 module              content
 ==================  =================================================================================
 command             command lines: options, errors of users, files written as a whole, exit codes
-entry               how a command begins; messages for missing packages
+entry               the start of a command; messages for missing packages
 interrupt           Ctrl-C and SIGTERM: the progress of a command
-activity            what a command that is silent for long is at
+activity            shows the current step of a command that is silent for long
 children            the programs that a command runs; they end with it
 scratch             temporary folders
-garbage_collection  Python's collector, held off while very many objects are made
+garbage_collection  disables Python's collector while very many objects are made
 alignment           addresses rounded up
 ==================  =================================================================================
 """

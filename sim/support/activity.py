@@ -1,4 +1,4 @@
-"""Shows at a terminal what is being prepared, before anything is simulated."""
+"""Shows the current preparation step at a terminal, before anything is simulated."""
 
 import sys
 import threading
@@ -9,16 +9,17 @@ from contextlib import contextmanager
 __all__ = ["activity", "shown"]
 
 shown = True
-"""Whether this process shows it: workers of a command do not."""
+"""Whether this process shows activities; workers of a command do not."""
 
 _DELAY = 1.0
-"""Shorter activities, in seconds, are not shown."""
+"""Activities shorter than this, in seconds, are not shown."""
 
 
 @contextmanager
 def activity(what: str) -> Iterator[None]:
-    """Shows what is done and for how many seconds, on standard error if that is a terminal; the
-    time it took stays on the screen."""
+    """Shows the activity and its duration in seconds, on standard error if that is a terminal; the
+    final duration stays on the screen.
+    """
     if not (shown and sys.stderr.isatty()):
         yield
         return

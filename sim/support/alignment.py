@@ -1,8 +1,8 @@
-"""Numbers that are multiples of others, as addresses and sizes are."""
+"""Alignment of addresses and sizes."""
 
 __all__ = ["round_up"]
 
 
 def round_up(value: int, granule: int) -> int:
-    """The least multiple of ``granule`` that is not less than ``value``."""
+    """Returns the least multiple of ``granule`` that is not less than ``value``."""
     return -(-value // granule) * granule

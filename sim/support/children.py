@@ -1,4 +1,6 @@
-"""Programs that do a part of a command's work: compilers, solvers, tools for FPGAs. They end when the command does."""
+"""Child processes of a command: compilers, solvers, tools for FPGAs. They end when the command
+does.
+"""
 
 import os
 import signal
@@ -16,17 +18,20 @@ from sim.support.scratch import cache_home
 __all__ = ["Children", "end_group", "run_child"]
 
 _PATIENCE = 3.0
-"""Seconds that a program has to end by itself, and to remove its temporary files, before it is killed."""
+"""Seconds that a program has to end by itself, and to remove its temporary files, before it is
+killed.
+"""
 
 
 def end_group(process: subprocess.Popen[Any], patience: float = _PATIENCE) -> None:
-    """Ends a program that was started in its own session, with those that it has started: by
-    SIGTERM, and killed if it does not end."""
+    """Ends a program that was started in its own session, with its child processes: by SIGTERM,
+    then by SIGKILL if it does not end.
+    """
     for number, seconds in (
         (signal.SIGTERM, patience),
         (getattr(signal, "SIGKILL", signal.SIGTERM), None),
     ):
-        if process.poll() is None or number != signal.SIGTERM:  # what it started may outlive it
+        if process.poll() is None or number != signal.SIGTERM:  # Its child processes may outlive it
             with suppress(ProcessLookupError, PermissionError):
                 if hasattr(os, "killpg"):
                     os.killpg(process.pid, number)
@@ -37,8 +42,9 @@ def end_group(process: subprocess.Popen[Any], patience: float = _PATIENCE) -> No
 
 
 def _environment(environment: Mapping[str, str], temporary: str) -> dict[str, str]:
-    """The environment of a program, with its folder for temporary files, and one for its caches where the user has
-    none."""
+    """Returns the environment of a program, with a folder for its temporary files, and one for its
+    caches if the user has none.
+    """
     home = cache_home()
     return {
         **environment,
@@ -48,11 +54,11 @@ def _environment(environment: Mapping[str, str], temporary: str) -> dict[str, st
 
 
 class Children:
-    """Programs, run from one thread or several. When this context is left by an exception, those that still run are
-    ended, and no other one is started.
+    """Programs, run from one or several threads.
 
-    Each has its own session, so that Ctrl-C at a terminal reaches the command alone, and a folder
-    for its temporary files, which is removed with it.
+    If this context is left by an exception, the programs that still run are ended, and no others
+    are started. Each program has its own session, so that Ctrl-C at a terminal reaches only the
+    command, and a folder for its temporary files, which is removed with it.
     """
 
     def __init__(self) -> None:
@@ -68,7 +74,9 @@ class Children:
         env: Mapping[str, str] = os.environ,
         **how: Any,
     ) -> subprocess.CompletedProcess[Any]:
-        """Runs a program to its end. ``how``: the arguments of Popen. OSError when it cannot be started."""
+        """Runs a program to its end. ``how`` are arguments of Popen. OSError if it cannot be
+        started.
+        """
         with TemporaryDirectory(prefix="warpstack-", ignore_cleanup_errors=True) as temporary:
             return self._run(command, text=text, env=_environment(env, temporary), **how)
 

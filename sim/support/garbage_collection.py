@@ -1,4 +1,4 @@
-"""Python's garbage collector, turned off where there is no garbage."""
+"""Disables Python's garbage collector while there is no garbage."""
 
 import gc
 from collections.abc import Iterator
@@ -9,8 +9,9 @@ __all__ = ["without_garbage_collection"]
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Turns garbage collection off: a design or a program has very many objects, and none of them
-    is garbage."""
+    """Disables garbage collection in a context: a design or a program has very many objects, none
+    of which is garbage.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

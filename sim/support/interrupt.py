@@ -1,14 +1,14 @@
 """Ctrl-C, and the signals that end a program: how a command handles them.
 
-In a command, under :func:`handled`, such a signal is raised where the program is, as
-:class:`Interrupted`; active code cleans up and lets it pass. A simulation must not be left in the
-middle of a step, because its state is still to be shown: within :func:`deferred` a signal is noted,
-and :func:`raise_noted` raises it at the next clock edge.
+In a command, under :func:`handled`, such a signal is raised in the main thread as
+:class:`Interrupted`; active code cleans up and lets it pass. A simulation must not be interrupted
+in the middle of a step, because its state is still to be shown: within :func:`deferred` a signal is
+only recorded, and :func:`raise_noted` raises it at the next clock edge.
 
-Signals come to the main thread alone. Work in another thread, such as a launch in a server,
+Only the main thread receives signals. Work in another thread, such as a launch in a server,
 continues until :func:`stop_threads` requests its end, which :func:`raise_noted` raises there.
 
-As a library this package leaves signals alone: KeyboardInterrupt is raised as Python does it.
+If it is used as a library this package leaves signals alone: Python raises KeyboardInterrupt.
 """
 
 import signal
@@ -33,22 +33,24 @@ _WORDS = {
     "SIGTERM": "terminated",
     "SIGHUP": "terminated: its terminal is gone",
 }
-"""Signal -> what has become of a command, where a system has such a signal."""
+"""Description of an ended command by signal, where the system has it."""
 _BY_NUMBER = {
     int(getattr(signal, name)): word for name, word in _WORDS.items() if hasattr(signal, name)
 }
 _SAME = 2.0
-"""Signals that are not so many seconds apart are one request: a second one must not break the cleaning up."""
+"""Signals less than this many seconds apart are one request: a second one must not interrupt the
+cleanup.
+"""
 _EXIT_CODE = 128
-"""A shell's exit code of a program that a signal has ended is this and the signal's number."""
+"""A shell's exit code for a program that a signal has ended is this plus the signal's number."""
 
 
 class Interrupted(KeyboardInterrupt):
     """A request to end the program.
 
     Attributes:
-        number: Of the signal.
-        after: How far the command came, "" where that is not known.
+        number: Number of the signal.
+        after: Progress of the command, "" if it is not known.
     """
 
     def __init__(self, number: int = signal.SIGINT) -> None:
@@ -58,7 +60,7 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def line(self) -> str:
-        """What has become of the command."""
+        """Returns the message about the end of the command."""
         return f"{_BY_NUMBER[self.number]}{self.after and f' {self.after}'}"
 
     @property
@@ -68,8 +70,14 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _State:
-    """Of this process: how many :func:`deferred` are open, the signal that was noted, when the last one came;
-    ``threads`` is the signal that is raised in another thread than the main one."""
+    """The state of signals in this process.
+
+    Attributes:
+        depth: Number of open :func:`deferred` contexts.
+        noted: The recorded signal.
+        last: Time of the last signal.
+        threads: The signal to raise in other threads than the main one.
+    """
 
     def __init__(self) -> None:
         self.depth, self.noted, self.threads = 0, 0, 0
@@ -80,12 +88,12 @@ _state = _State()
 
 
 def interrupted(request: KeyboardInterrupt) -> Interrupted:
-    """The request; for Python's KeyboardInterrupt it is Ctrl-C's."""
+    """Returns the request; Python's KeyboardInterrupt is converted to one of Ctrl-C."""
     return request if isinstance(request, Interrupted) else Interrupted()
 
 
 def _receive(number: int, _frame: object) -> None:
-    """The handler of the signals."""
+    """Handles a signal."""
     now = time.monotonic()
     is_new = now - _state.last >= _SAME
     _state.last = now
@@ -103,12 +111,14 @@ def _in_main_thread() -> bool:
 
 
 def stop_threads(number: int) -> None:
-    """The next :func:`raise_noted` in another thread than the main one raises this signal; 0: it raises none."""
+    """Makes the next :func:`raise_noted` in another thread than the main one raise this signal; 0
+    cancels that.
+    """
     _state.threads = number
 
 
 def raise_noted() -> None:
-    """Raises the signal that was noted, if there is one."""
+    """Raises the recorded signal, if there is one."""
     if not _in_main_thread():
         if number := _state.threads:
             _state.threads = 0
@@ -121,8 +131,11 @@ def raise_noted() -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Within, a signal is noted for :func:`raise_noted`. Another one, long after it, is raised all the same. Nothing is
-    changed in another thread than the main one, to which signals come."""
+    """A context in which a signal is recorded for :func:`raise_noted`.
+
+    Another signal, long after the first, is raised immediately. In other threads than the main one,
+    which receives signals, the context has no effect.
+    """
     if not _in_main_thread():
         yield
         return
@@ -137,7 +150,9 @@ def deferred() -> Iterator[None]:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Within a :func:`deferred`: a signal is raised where the program is, as while it waits for what a person types."""
+    """A context inside of :func:`deferred` in which signals are raised immediately, for example
+    during input from a terminal.
+    """
     raise_noted()
     depth, _state.depth = _state.depth, 0
     try:
@@ -148,8 +163,8 @@ def at_once() -> Iterator[None]:
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Within, signals are raised as Interrupted. Those that are ignored stay ignored, as ``nohup``
-    requires.
+    """A context in which signals are raised as Interrupted. Ignored signals stay ignored, as
+    ``nohup`` requires.
 
     After an Interrupted all are ignored: the program ends.
     """
@@ -175,13 +190,13 @@ def handled() -> Iterator[None]:
 
 def _restore(before: dict[int, object]) -> None:
     for number, handler in before.items():
-        with suppress(TypeError):  # a handler that is not Python's
+        with suppress(TypeError):  # The old handler is not Python's
             signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
 
 
 @contextmanager
 def telling(how_far: Callable[[], str]) -> Iterator[None]:
-    """Adds to a request that passes the command's progress, if it has none yet."""
+    """A context that adds the command's progress to an Interrupted that passes, if it has none yet."""
     try:
         yield
     except Interrupted as request:

@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 __all__ = ["cache_home", "scratch", "why_unwritable"]
 
 _ROOM = 8 << 20
-"""Bytes that have to be free: the model of a large machine."""
+"""Bytes that must be free: the size of a large machine's model."""
 
 
 @cache
@@ -18,13 +18,16 @@ def _folder() -> TemporaryDirectory[str]:
 
 
 def scratch() -> Path:
-    """A temporary folder of this process, which is removed with it. OSError when there is no place
-    for one."""
+    """Returns a temporary folder of this process, which is removed with it; OSError if no place is
+    writable.
+    """
     return Path(_folder().name)
 
 
 def why_unwritable(folder: Path) -> str | None:
-    """Why no files can be written to a folder, which is made if need be; None when they can."""
+    """Returns why no files can be written to a folder, which is created if it is missing; None if
+    they can.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=folder, prefix=".") as file:
@@ -40,8 +43,9 @@ def why_unwritable(folder: Path) -> str | None:
 
 @cache
 def cache_home() -> Path | None:
-    """The cache folder for other programs, if the user's cannot be written; None where they find it
-    by themselves."""
+    """Returns the cache folder for other programs if the user's is not writable; None if they find
+    one by themselves.
+    """
     with suppress(RuntimeError):
         home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
         if home.is_dir() and os.access(home, os.W_OK | os.X_OK):

@@ -1,10 +1,11 @@
-"""Waveforms: deterministic VCD files and FST, GTKWave save files for them, and pictures of parts of them.
+"""Waveforms: deterministic VCD and FST files, GTKWave save files for them, and pictures of parts of
+them.
 
-A testbench describes its traces as a tree of names, and the main ones in it
-(:mod:`sim.waves.traces`). :class:`Tracer` records it, :func:`write_save_file` makes GTKWave show
-it, from the first event of interest on, and ``python -m sim.waves.picture`` draws a part of it as
-SVG. A waveform is the same in every run and on every engine, byte by byte, so that two can be
-compared with ``cmp``. ``python -m sim.waves UNIT --open`` records one and opens it.
+A testbench describes its traces as a tree of names, and marks the main ones
+(:mod:`sim.waves.traces`). :class:`Tracer` records it, :func:`write_save_file` makes GTKWave show it
+from the first event of interest on, and ``python -m sim.waves.picture`` draws a part of it as SVG.
+A waveform is identical byte by byte in every run and on every engine, so that two can be compared
+with ``cmp``. ``python -m sim.waves UNIT --open`` records one and opens it.
 """
 
 from sim.waves.errors import error_text

@@ -9,8 +9,7 @@ __all__ = ["error_text"]
 
 
 def error_text(valid: Any, error: Any) -> Text:
-    """The name of the warp error in a signal; empty while it is not valid, with any value of the
-    signal."""
+    """Returns a trace with the name of the warp error in a signal; empty while it is not valid."""
 
     def decode(given: int, code: int) -> str:
         return WarpError(code).name if given else ""

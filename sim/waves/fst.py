@@ -1,5 +1,7 @@
-"""Waveforms as FST, GTKWave's own format, a tenth of the size of VCD or less: ``vcd2fst``, which comes with GTKWave,
-makes them while a simulation runs."""
+"""Waveforms as FST, GTKWave's own format, at most a tenth of the size of VCD.
+
+``vcd2fst``, which is part of GTKWave, converts them while a simulation runs.
+"""
 
 import shutil
 import subprocess
@@ -20,8 +22,7 @@ def is_fst(path: Path) -> bool:
 
 
 def check_fst(path: Path) -> None:
-    """Checks before long work whether a waveform of this name can be made; CommandError when
-    not."""
+    """Checks before long work whether a waveform of this name can be written; CommandError if not."""
     if is_fst(path) and shutil.which(_TOOL) is None:
         raise CommandError(
             f"{path}: an FST needs {_TOOL}, which comes with GTKWave and is not installed; "
@@ -32,7 +33,9 @@ def check_fst(path: Path) -> None:
 
 
 class FstFile:
-    """An FST that is written as VCD, part by part, and appears when it is closed; OutputError when that fails."""
+    """An FST that is written as VCD, part by part, and appears when it is closed; OutputError if
+    that fails.
+    """
 
     def __init__(self, path: Path) -> None:
         check_fst(path)
@@ -44,7 +47,7 @@ class FstFile:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
-        )  # Ctrl-C is not for it
+        )  # Ctrl-C must not reach it.
         assert self._tool.stdin is not None
         self._input = self._tool.stdin
 
@@ -70,7 +73,7 @@ class FstFile:
             self.discard()
 
     def discard(self) -> None:
-        """Leaves nothing, if the file was not closed."""
+        """Removes the file, unless it was closed."""
         if self._tool.poll() is None:
             self._tool.kill()
             self._tool.communicate()

@@ -12,12 +12,14 @@ __all__ = ["instruction", "instruction_text"]
 
 @lru_cache(maxsize=4096)
 def instruction_text(word: int, pc: int) -> str:
-    """An instruction with its address, as text."""
+    """Returns an instruction's address and disassembly."""
     return f"{pc:04x} {spell(word, pc)}"
 
 
 def instruction(valid: Any, word: Any, pc: Any = None) -> Text:
-    """The instruction in signals, with its address if that is there; while it is not valid, the last one that was."""
+    """Returns a trace with the disassembly of the instruction in signals, with its address if
+    ``pc`` is given. While it is not valid it keeps the last one.
+    """
 
     def decode(given: int, bits: int, *address: int) -> str | None:
         if not given:

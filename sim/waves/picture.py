@@ -31,18 +31,18 @@ from sim.waves.traces import NumberFormat
 __all__ = ["PictureError", "Row", "Waveform", "draw", "main"]
 
 CHARACTER = 6.6
-"""Pixels of a character in a bubble, on average."""
+"""Average width of a character in a bubble, in pixels."""
 CYCLE = 40
-"""Pixels of a cycle at scale 1."""
+"""Width of a cycle at scale 1, in pixels."""
 EDGE = 12
-"""Pixels of a bubble's two slanted edges."""
+"""Width of a bubble's two slanted edges, in pixels."""
 LARGEST_SCALE = 4
 TEXT_COLORS = "3456789"
-"""WaveDrom's filled bubbles, taken in turn for the texts of an enumeration."""
+"""WaveDrom's filled bubbles, assigned in turn to the texts of an enumeration."""
 
 
 class PictureError(CommandError):
-    """Something that cannot be drawn; one line with the reason."""
+    """A picture that cannot be drawn. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,10 @@ class Row:
 
     Attributes:
         signal: Name below the root scope.
-        label: What to call it; the last part of the name, if empty.
-        when: A one-bit signal; in cycles in which it is 0 the row has no value. Empty: it always has one.
-        format: How to show numbers.
+        label: Label of the row; if empty, the last part of the name.
+        when: A one-bit signal; in cycles in which it is 0 the row has no value. Empty: it always
+            has one.
+        format: Format of numbers.
     """
 
     signal: str
@@ -63,7 +64,7 @@ class Row:
 
     @classmethod
     def parse(cls, text: str) -> "Row":
-        """A row from ``signal[@when][:format][=label]``."""
+        """Parses ``signal[@when][:format][=label]``."""
         rest, _, label = text.partition("=")
         rest, _, number = rest.partition(":")
         signal, _, when = rest.partition("@")
@@ -76,12 +77,12 @@ class Row:
 
 
 class Waveform:
-    """A waveform of :class:`sim.waves.Tracer`, by cycle. PictureError for a file that is none.
+    """A waveform of :class:`sim.waves.Tracer`, by cycle; PictureError for any other file.
 
     Attributes:
-        path: Of the file.
-        names: Of all signals, with their groups.
-        cycles: How many there are.
+        path: Path of the file.
+        names: Names of all signals, with their groups.
+        cycles: Number of cycles.
     """
 
     def __init__(self, path: Path) -> None:
@@ -103,7 +104,7 @@ class Waveform:
         self.cycles = len(edges)
 
     def variable(self, name: str) -> Any:
-        """The variable called ``name``."""
+        """Returns the variable called ``name``; PictureError without one."""
         if name not in self._variables:
             group = f"{name.rpartition('.')[0]}."
             near = [known for known in self._variables if "." in name and known.startswith(group)]
@@ -113,14 +114,14 @@ class Waveform:
         return self._variables[name]
 
     def values(self, name: str, first: int, count: int) -> list[Any]:
-        """The values of a signal in ``count`` cycles: text or numbers."""
+        """Returns the values of a signal in ``count`` cycles: text or numbers."""
         variable = self.variable(name)
         signal = variable.signal
         return [signal.value_at((first + cycle) * self._period) for cycle in range(count)]
 
 
 def _label(value: Any, number: NumberFormat, width: int) -> str:
-    """How a bubble shows a value."""
+    """Returns the text of a value in a bubble."""
     if not isinstance(value, int):
         return str(value)
     if number == "hex":
@@ -133,7 +134,9 @@ def _label(value: Any, number: NumberFormat, width: int) -> str:
 def _lane(
     wave: Waveform, row: Row, first: int, count: int, colors: dict[str, str]
 ) -> tuple[dict[str, Any], float]:
-    """A row in WaveJSON, and the scale at which its labels fit. ``colors``: those that texts have so far."""
+    """Returns a row in WaveJSON, and the scale at which its labels fit. ``colors`` are those
+    assigned to texts so far.
+    """
     values = wave.values(row.signal, first, count)
     shown = (
         [bool(value) for value in wave.values(row.when, first, count)]
@@ -161,9 +164,9 @@ def _lane(
 
 
 def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "") -> str:
-    """An SVG picture of ``cycles`` clock cycles of a waveform, from cycle ``first`` on.
+    """Draws ``count`` clock cycles of a waveform as SVG, from cycle ``first`` on.
 
-    PictureError when the waveform lacks cycles or signals.
+    Raises PictureError if the waveform lacks cycles or signals.
     """
     wave = Waveform(vcd)
     if first < 0 or cycles < 1 or first + cycles > wave.cycles:
@@ -180,7 +183,7 @@ def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "
             lanes.append(lane)
             scale = max(scale, needed)
         signal += [[scope, *lanes]] if scope and len(lanes) > 1 else lanes
-    ticks = {"tick": first} if cycles > 1 else {}  # wavedrom cannot number the edges of one cycle
+    ticks = {"tick": first} if cycles > 1 else {}  # Wavedrom cannot number the edges of one cycle
     source = {
         "signal": signal,
         "head": ticks | ({"text": title} if title else {}),

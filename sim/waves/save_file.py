@@ -1,4 +1,4 @@
-"""GTKWave's save file for a waveform: which traces it shows, in which groups and formats, and where it begins."""
+"""GTKWave's save file for a waveform: its traces, groups and formats, and the start of the view."""
 
 import math
 import os
@@ -19,23 +19,27 @@ __all__ = ["save_file_of", "write_save_file"]
 BEFORE = 4
 """Cycles that are shown before the event at which the view begins."""
 WINDOW = (1600, 900)
-"""Pixels of the window."""
+"""Size of the window in pixels."""
 UNIT_PIXELS = 200
-"""How wide GTKWave shows a unit of time at zoom 0; every step of the zoom doubles it."""
+"""Width of a unit of time at zoom 0, in pixels; every step of the zoom doubles it."""
 NAMES_WIDTH = 260
-"""Pixels for the names."""
+"""Width of the list of names, in pixels."""
 FOLDER = "/waveforms"
-"""The paths of itself and its waveform in a save file, independent of the real ones. GTKWave takes
-a name by itself as one in the folder that it was started in; from two names it takes the relative
-path from one to the other.
+"""The folder of the save file and its waveform in the save file itself, independent of the real
+one.
+
+GTKWave resolves a bare name in its working directory; from two paths it uses the relative path from
+one to the other.
 """
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 """GTKWave's markers."""
 
 
 def save_file_of(waveform: Path) -> Path | None:
-    """The path of a waveform's save file: beside it. None for a device or a pipe, and for a name
-    that both have."""
+    """Returns the path of a waveform's save file, which is beside it.
+
+    None for a device or a pipe, and if both would have the same name.
+    """
     save = waveform.with_suffix(f"{waveform.suffix}.gtkw" if is_fst(waveform) else ".gtkw")
     return save if is_whole(waveform) and save != waveform else None
 
@@ -49,10 +53,12 @@ def write_save_file(
     root: str = "top",
     marked_cycles: Mapping[str, int] | None = None,
 ) -> None:
-    """Writes the save file ``path`` for a waveform, which GTKWave finds from it, from any folder.
+    """Writes the save file ``path`` for a waveform, which GTKWave finds through it, from any
+    folder.
 
-    The arguments are those of the :class:`Tracer` that makes the waveform, and its ``marked_cycles``: the cycles of the
-    events that get markers. Depends on nothing else: the same traces and events give the same file.
+    The arguments are those of the :class:`Tracer` that writes the waveform, and its
+    ``marked_cycles``: the cycles of the events that get markers. The content depends on nothing
+    else.
     """
     view, found = view_of(traces), marked_cycles or {}
     _, units = timescale(period)
@@ -87,7 +93,7 @@ def write_save_file(
 def _group(
     save: GTKWSave, root: str, leaves: list[Leaf | TextLeaf], depth: int, closed: bool
 ) -> None:
-    """The traces of leaves that share their first ``depth`` scopes; groups in groups."""
+    """Adds the traces of leaves that share their first ``depth`` scopes, in nested groups."""
     at = 0
     while at < len(leaves):
         leaf = leaves[at]
@@ -105,7 +111,7 @@ def _group(
 
 
 def _trace(save: GTKWSave, root: str, leaf: Leaf | TextLeaf) -> None:
-    """One trace: text unchanged and for an enumeration, else a number in its format."""
+    """Adds one trace: text unchanged and for an enumeration, else a number in its format."""
     name, alias = ".".join((root, *leaf.path)), leaf.path[-1]
     if isinstance(leaf, TextLeaf) or leaf.names is not None:
         save.trace(name, alias=alias, datafmt="ascii")

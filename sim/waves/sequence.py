@@ -26,15 +26,20 @@ __all__ = ["SequenceMessage", "draw", "main", "messages"]
 HOST, TRAP, BARRIER, STACK = "host", "trap unit", "barrier unit", "stack"
 _TO_TRAP = ("BPT", "RTT", "IDE")
 _COLUMN, _ROW, _TOP, _LEFT, _RIGHT = 180, 24, 46, 110, 70
-"""Pixels between lifelines, between events, above the first event, left of the first and right of the last lifeline."""
+"""Distances in pixels: between lifelines, between events, above the first event, left of the first
+and right of the last lifeline.
+"""
 _LETTER = 7
-"""Pixels of a letter, rather too many."""
+"""Width of a letter in pixels, an upper estimate."""
 
 
 @dataclass(frozen=True)
 class SequenceMessage:
-    """An event: a message from a sender to a receiver. ``receiver`` is the sender where it concerns
-    no other, and empty where it concerns all."""
+    """An event: a message from a sender to a receiver.
+
+    ``receiver`` is the sender if the event concerns no other participant, and empty if it concerns
+    all.
+    """
 
     cycle: int
     sender: str
@@ -45,7 +50,7 @@ class SequenceMessage:
 def _changes(
     wave: Waveform, name: str, first: int, count: int
 ) -> Iterator[tuple[int, str | int, str | int]]:
-    """Cycle, and the values before and from then on."""
+    """Yields the cycle of each change, the value before and the value from then on."""
     for at, (before, after) in enumerate(pairwise(wave.values(name, first, count)), first + 1):
         if before != after:
             yield at, before, after
@@ -92,7 +97,9 @@ def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Sequ
 
 
 def _of_host(wave: Waveform, first: int, count: int) -> Iterator[SequenceMessage]:
-    """What the host writes to the debugger's registers and to those of the error status; that it starts a grid."""
+    """Yields the host's writes to the registers of the debugger and of the error status, and its
+    starts of grids.
+    """
     names = {SM_BLOCK + register.offset: name for name, register in SM_REGISTERS.items()}
     launch = WORK_BLOCK + WORK_REGISTERS["LAUNCH"].offset
     written = zip(
@@ -107,8 +114,9 @@ def _of_host(wave: Waveform, first: int, count: int) -> Iterator[SequenceMessage
 
 
 def messages(wave: Waveform, first: int, count: int) -> list[SequenceMessage]:
-    """The messages in ``count`` cycles of a waveform of the whole machine; PictureError for one of
-    something else."""
+    """Returns the messages in ``count`` cycles of a waveform of the whole machine; PictureError for
+    any other waveform.
+    """
     warps = sorted(
         {match[1] for name in wave.names if (match := re.match(r"warp(\d+)\.instruction$", name))},
         key=int,
@@ -149,8 +157,10 @@ def _arrow(begin: float, end: float, y: float) -> str:
 
 
 def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
-    """A sequence diagram of ``count`` cycles from cycle ``first`` on, as SVG. PictureError when the waveform lacks
-    cycles, or nothing happens in them."""
+    """Draws ``count`` cycles from cycle ``first`` on as a sequence diagram in SVG.
+
+    Raises PictureError if the waveform lacks cycles, or has no messages in them.
+    """
     if first < 0 or count < 2 or first + count > wave.cycles:
         raise PictureError(
             f"{wave.path}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + count - 1}"
@@ -182,7 +192,9 @@ def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
 
 
 def _columns(drawn: Iterable[SequenceMessage]) -> dict[str, int]:
-    """The x of the lifeline of each participant: all units, and the warps that send or receive."""
+    """Returns the x coordinate of each participant's lifeline: all units, and the warps that send
+    or receive.
+    """
     warps = sorted(
         {
             who
@@ -206,7 +218,9 @@ def _lifeline(who: str, x: int, bottom: int) -> str:
 
 
 def _message(message: SequenceMessage, columns: Mapping[str, int], y: int, width: int) -> str:
-    """A message at height y: a bar over all where it has no receiver, a box at its sender where that receives it."""
+    """Draws a message at height y: a bar over all lifelines without a receiver, a box if the sender
+    is the receiver.
+    """
     text, x = escape(message.text), columns[message.sender]
     if not message.receiver:
         return (

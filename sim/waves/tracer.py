@@ -1,8 +1,9 @@
-"""The waveform of a simulation as a VCD file, the same bytes in every run and on every engine; or as FST, made of that.
+"""Writes the waveform of a simulation as a VCD file, identical in every run and on every engine; or
+as FST, converted from it.
 
-Signals are sampled once a clock cycle. Cycle n takes the time from n to n + 1 periods and shows what the clock edge at
-its end finds; its own rising edge of ``clk`` is at its beginning. So values change with the clock, as in hardware whose
-gates take no time.
+Signals are sampled once a clock cycle. Cycle n extends from n to n + 1 periods and shows the values
+that the clock edge at its end sees; its rising edge of ``clk`` is at its beginning. So values
+change with the clock, as in hardware whose gates have no delay.
 """
 
 from abc import ABC, abstractmethod
@@ -24,12 +25,14 @@ __all__ = ["CLOCK", "NUMBER", "Tracer", "timescale"]
 CLOCK = "clk"
 """The name of the clock in the root scope."""
 NUMBER = "_bits"
-"""Suffix of the name of an enumeration's number; the name without it is the text's."""
+"""Suffix of the name of an enumeration's number; the name without it is that of its text."""
 _UNITS = ("s", "ms", "us", "ns", "ps", "fs")
 
 
 def timescale(period: float) -> tuple[str, int]:
-    """The coarsest VCD timescale that half of ``period`` seconds is a multiple of, and the period in its units."""
+    """Returns the coarsest VCD timescale of which half of ``period`` seconds is a multiple, and the
+    period in its units.
+    """
     femtoseconds = round(period * 1e15)
     for exponent in range(15, -1, -1):
         if femtoseconds % (2 * 10**exponent) == 0:
@@ -39,7 +42,7 @@ def timescale(period: float) -> tuple[str, int]:
 
 
 class _Leaf:
-    """The variables of a leaf: its number, and its text where it is an enumeration."""
+    """The variables of a leaf: its number, and its text if it is an enumeration."""
 
     def __init__(self, writer: VCDWriter, root: str, leaf: Leaf) -> None:
         scope, name = (root, *leaf.path[:-1]), leaf.path[-1]
@@ -54,24 +57,24 @@ class _Leaf:
         self.suffix = separator + self.number.ident
 
     def name(self, bits: int) -> str:
-        """What the text shows; the number where it has no name."""
+        """Returns the text of a value; the number if it has no name."""
         assert self.names is not None
         return self.names.get(bits) or hex(bits)
 
 
 class _Watcher(ABC):
-    """Looks at the numbers of some signals in the cycles in which one of them has changed."""
+    """Evaluates the values of some signals in the cycles in which one of them has changed."""
 
     variable: Any = None
-    """What its text is that of, if it has one."""
+    """The VCD variable of its text, if it has one."""
 
     def __init__(self, sources: Sequence[Bits]) -> None:
         self.sources = sources
-        self.numbers = [-1] * len(sources)  # none is known before cycle 0
+        self.numbers = [-1] * len(sources)  # No value is known before cycle 0.
         self.new = False
 
     def take(self, place: int, value: int) -> None:
-        """The signal of a source has a new value."""
+        """Sets the new value of the signal of a source."""
         _, start, width = self.sources[place]
         number = value >> start & (1 << width) - 1
         if number != self.numbers[place]:
@@ -79,11 +82,13 @@ class _Watcher(ABC):
 
     @abstractmethod
     def look(self, cycle: int) -> str | None:
-        """Looks, at the end of a cycle: its text from then on, if that is new."""
+        """Evaluates the values at the end of a cycle; returns the new text, None if it has not
+        changed.
+        """
 
 
 class _Text(_Watcher):
-    """Text that is worked out."""
+    """Text that is computed from signals."""
 
     def __init__(self, writer: VCDWriter, root: str, leaf: TextLeaf) -> None:
         super().__init__(leaf.sources)
@@ -101,7 +106,7 @@ class _Text(_Watcher):
 
 
 class _Mark(_Watcher):
-    """An event that is waited for."""
+    """An event that is awaited, for a marker."""
 
     def __init__(self, mark: Mark) -> None:
         super().__init__([bits_of(signal, mark.name) for signal in mark.signals])
@@ -114,7 +119,7 @@ class _Mark(_Watcher):
 
 
 class _Signal:
-    """A traced signal: its leaves, and its value now."""
+    """A traced signal: its leaves, and its current value."""
 
     def __init__(self) -> None:
         self.leaves: list[_Leaf] = []
@@ -122,7 +127,7 @@ class _Signal:
         self._value = 0
 
     def begin(self, writer: VCDWriter, value: int) -> None:
-        """Sets the first value."""
+        """Writes the first value."""
         self._value = value
         for watcher, place in self.watchers:
             watcher.take(place, value)
@@ -133,7 +138,7 @@ class _Signal:
                 writer.change(leaf.text, 0, leaf.name(bits))
 
     def change(self, value: int, lines: list[str]) -> None:
-        """Adds the lines for what is new in ``value``."""
+        """Appends the VCD lines for the changes in ``value``."""
         new = self._value ^ value
         self._value = value
         for watcher, place in self.watchers:
@@ -147,17 +152,18 @@ class _Signal:
 
 
 class Tracer:
-    """Writes the waveform of one simulation. Make it before the simulation runs, close it in every
-    case.
+    """Writes the waveform of one simulation. Make it before the simulation runs, and close it in
+    every case.
 
     Parameters:
-        simulator: With an engine of :mod:`sim.engine`.
-        traces: What to record.
-        path: The file; it appears when the tracer is closed. It is an FST if that is its suffix.
-        period: Of the clock, in seconds.
-        root: The scope around everything.
+        simulator: A simulator with an engine of :mod:`sim.engine`.
+        traces: The traces to record.
+        path: The file, which appears when the tracer is closed. With the suffix of FST it is an
+            FST.
+        period: Clock period in seconds.
+        root: Name of the scope around all traces.
         domain: The clock domain whose cycles are recorded.
-        beside (sequence of signals and sink): What else is to be observed, by others.
+        beside (sequence of signals and sink): Further signals to observe, with their receivers.
     """
 
     def __init__(
@@ -200,11 +206,11 @@ class Tracer:
 
     @property
     def marked_cycles(self) -> dict[str, int]:
-        """Of the marks that have happened, the cycles."""
+        """The cycles of the marked events that have happened."""
         return {mark.mark.name: mark.cycle for mark in self._marks if mark.cycle is not None}
 
     def _signal(self, signal: Signal) -> _Signal:
-        """A signal, which is observed from now on."""
+        """Returns the traced signal, which is observed from now on."""
         number = self._numbers.setdefault(id(signal), len(self._observed))
         if number == len(self._observed):
             self._observed.append(signal)
@@ -229,7 +235,7 @@ class Tracer:
                     lines.append(watcher.variable.format_value(text))
 
     def _tick_to(self, cycle: int, lines: list[str]) -> None:
-        """Adds the clock's edges up to the rising one of ``cycle``."""
+        """Appends the clock's edges up to the rising one of ``cycle``."""
         clock, period = self._clock, self._period
         lines.extend(
             f"#{passed * period - period // 2}\n0{clock}\n#{passed * period}\n1{clock}"
@@ -260,7 +266,7 @@ class Tracer:
         self._file.write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:
-        """Records the last cycle, as far as it was simulated, and moves the file to its place."""
+        """Records the last cycle, as far as it was simulated, and moves the file into place."""
         last = self._observer.finish()
         lines: list[str] = []
         self._look(lines)

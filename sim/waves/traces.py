@@ -1,10 +1,10 @@
 """A testbench's traces in a waveform: a tree of names, flattened to bits of signals, and the
 initial view.
 
-A tree maps names to signals, views of structures, whole interfaces (streams, components: all their members), lists of
-these, :class:`Trace` for another format, :class:`Text` for what is worked out of several signals,
-or to trees. Trees, interfaces, structures and lists become scopes. :class:`View` is a tree with a
-part that is shown first, and events.
+A tree maps names to signals, views of structures, whole interfaces (streams, components: all their
+members), lists of these, :class:`Trace` for another format, :class:`Text` for text computed from
+several signals, or to trees. Trees, interfaces, structures and lists become scopes. :class:`View`
+is a tree with a part that is shown first, and with events.
 """
 
 import enum
@@ -34,14 +34,16 @@ __all__ = [
 
 NumberFormat = Literal["hex", "dec", "signed", "bin"]
 Traces = Mapping[str, Any]
-"""Name -> signal, view, interface, list, Trace, Text or Traces."""
+"""Signals, views, interfaces, lists, Traces, Texts or trees, by name."""
 Bits = tuple[Signal, int, int]
-"""Bits of a signal: it, the lowest one, and how many."""
+"""Bits of a signal: the signal, the lowest bit, and the number of bits."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A signal, or anything else in a tree, whose numbers a viewer shows in ``format`` instead of hexadecimal."""
+    """A signal, or any other item of a tree, whose numbers a viewer shows in ``format`` instead of
+    hexadecimal.
+    """
 
     value: Any
     format: NumberFormat
@@ -49,11 +51,11 @@ class Trace:
 
 @dataclass(frozen=True)
 class Text:
-    """Text that is worked out of signals.
+    """Text that is computed from signals.
 
     Attributes:
-        decode: Is given the numbers of the signals whenever one of them has changed; returns the text from this cycle
-            on, None to leave it unchanged.
+        decode: Called with the values of the signals whenever one of them has changed; returns the
+            text from this cycle on, None to leave it unchanged.
         signals: Signals, or parts of them.
     """
 
@@ -63,10 +65,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Mark:
-    """An event: the first cycle in which ``condition``, given the numbers of the signals, is true.
+    """An event: the first cycle in which ``condition``, called with the values of the signals, is
+    true.
 
     Attributes:
-        name: What the marker there is called.
+        name: Name of the marker at the event.
         signals: Signals, or parts of them.
     """
 
@@ -84,10 +87,12 @@ class View:
     """Traces, and how a viewer shows them first.
 
     Attributes:
-        traces: All of them.
-        story: Names of those that are on top and open; the groups of the others are closed. None: all are open.
-        marks: Events, the most interesting one first: at the first of them that happens the view begins.
-        cycle_pixels: How wide a clock cycle is.
+        traces: All traces.
+        story: Names of the traces that are on top and open; the groups of the others are closed.
+            None: all are open.
+        marks: Events, the most interesting one first: the view begins at the first of them that
+            happens.
+        cycle_pixels: Width of a clock cycle in pixels.
     """
 
     traces: Traces
@@ -96,7 +101,7 @@ class View:
     cycle_pixels: int = 60
 
     def ordered(self) -> tuple[Traces, Traces]:
-        """The story, and the other traces."""
+        """Returns the story, and the other traces."""
         story = self.traces.keys() if self.story is None else self.story
         return (
             {name: self.traces[name] for name in story},
@@ -105,7 +110,7 @@ class View:
 
 
 def view_of(traces: "Traces | View") -> View:
-    """A tree by itself is a view with all of it open."""
+    """Returns a view; for a plain tree, one in which all groups are open."""
     return traces if isinstance(traces, View) else View(traces)
 
 
@@ -115,9 +120,11 @@ class Leaf:
 
     Attributes:
         path: Scopes, then the name.
-        signal, start, width: Which bits.
-        format: How a viewer shows numbers.
-        names: The names of values, for an enumeration.
+        signal: The signal.
+        start: Its lowest bit of the leaf.
+        width: Number of bits.
+        format: Format of numbers in a viewer.
+        names: Names of values, for an enumeration.
     """
 
     path: tuple[str, ...]
@@ -135,7 +142,7 @@ class TextLeaf:
     Attributes:
         path: Scopes, then the name.
         decode: See :class:`Text`.
-        sources: What it is worked out of.
+        sources: The signals from which it is computed.
     """
 
     path: tuple[str, ...]
@@ -144,9 +151,11 @@ class TextLeaf:
 
 
 def flatten(traces: Traces) -> list[Leaf | TextLeaf]:
-    """The leaves of a tree, in its order.
+    """Returns the leaves of a tree, in its order.
 
-    ValueError for a name that a waveform cannot have, TypeError for something that is neither signal nor tree.
+    Raises:
+        ValueError: A waveform cannot have this name.
+        TypeError: An item is neither a signal nor a tree.
     """
     return list(_walk((), traces, None))
 
@@ -178,7 +187,7 @@ def _walk(
 
 
 def _bits(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iterator[Leaf]:
-    """The leaves of a signal, a view of one, or a part of one."""
+    """Yields the leaves of a signal, a view of one, or a part of one."""
     signal, start, _ = bits_of(item, ".".join(path))
     yield from _fields(
         path, signal, start, item.shape(), number, _variants(signal) if signal is item else None
@@ -186,7 +195,9 @@ def _bits(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iter
 
 
 def bits_of(item: Any, name: str) -> Bits:
-    """A signal, a view of one, or a part of one, as bits of it. TypeError for an expression, which ``name`` is for."""
+    """Returns the bits of a signal, a view of one, or a part of one; TypeError, which mentions
+    ``name``, for any other expression.
+    """
     value: Any = Value.cast(item)
     start, width = 0, len(value)
     while not isinstance(value, Signal):
@@ -204,7 +215,9 @@ def bits_of(item: Any, name: str) -> Bits:
 
 
 def _variants(signal: Any) -> Mapping[int, str] | None:
-    """The names of the values of a plain signal that stands for an enumeration, as the state of an FSM does."""
+    """Returns the names of the values of a plain signal that represents an enumeration, such as the
+    state of an FSM.
+    """
     variants = getattr(signal._format, "_variants", None)
     return None if variants is None else dict(variants)
 
@@ -217,7 +230,7 @@ def _fields(
     number: NumberFormat | None,
     names: Mapping[int, str] | None,
 ) -> Iterator[Leaf]:
-    """The leaves of bits with this shape, from bit ``start``."""
+    """Yields the leaves of bits with this shape, from bit ``start``."""
     if isinstance(shape, data.Layout) or (
         isinstance(shape, type) and issubclass(shape, (data.Struct, data.Union))
     ):

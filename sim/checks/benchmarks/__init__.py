@@ -1,1 +1,1 @@
-"""Figures that the project reports: each module measures one thing and gives a table of rows."""
+"""The benchmarks: each module measures one quantity and returns a table of rows."""

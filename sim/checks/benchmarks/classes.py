@@ -1,5 +1,5 @@
-"""Cycles that an instruction takes, by class: of one warp alone, where each instruction depends on the one before; of
-several warps, whose instructions depend on nothing.
+"""Cycles of an instruction by class: the latency of dependent instructions of one warp, and the
+throughput of independent instructions of several warps.
 """
 
 from collections.abc import Sequence
@@ -24,25 +24,31 @@ __all__ = [
 _POINTER = "MOV R2, c[0x0][buffer]\nMOV R3, c[0x0][buffer+4]"
 _CHAIN = f"{_POINTER}\nSTG.E.64 [R2], R2"
 _REPETITIONS = 6
-"""In an iteration of the loop. A multiple of 6: code is padded to two groups of three
-instructions."""
+"""Repetitions in an iteration of the loop. A multiple of 6, since code is padded to two groups of
+three instructions.
+"""
 _FIRST_NUMBER = 10
-"""Of the repetitions: R# is a register that nothing else uses."""
+"""Number of the first repetition: R# is then a register that nothing else uses."""
 _HALF = "S2R R5, SR_LANEID\nISETP.LT.AND P0, PT, R5, 0x10, PT"
 _OWN_PLACE = "S2R R4, SR_TID.X\nSHL R4, R4, 0x2"
 _OWN_WORD = f"{_OWN_PLACE}\n{_POINTER}\nIADD R2.CC, R2, R4\nIADD.X R3, R3, RZ"
 _ONE_THREAD = "S2R R5, SR_LANEID\nISETP.EQ.AND P0, PT, R5, RZ, PT"
 _WARPS = 8
-"""That execute instructions which depend on nothing."""
+"""Number of warps that execute independent instructions."""
 
 
 @dataclass(frozen=True)
 class InstructionClass:
-    """A class of instructions: text that is repeated, in the loop and ``behind`` the kernel's EXIT, with ``#`` for the
-    number of the repetition, from 10 on, in labels and destinations, and ``##`` for twice that number, where a register
-    pair begins. ``before`` is executed once. With several warps, threads have their own word in R4
-    bytes of shared memory, or at R2, if ``before`` sets that up. With ``floats`` or ``doubles`` the
-    machine needs them.
+    """A class of instructions.
+
+    The text is repeated in the loop and, as ``behind``, after the kernel's EXIT. In labels and
+    destinations ``#`` is the number of the repetition, from 10 on, and ``##`` twice that number,
+    for register pairs. ``before`` is executed once. With several warps, each thread can have its
+    own word of shared memory at R4, or of global memory at R2, if ``before`` sets that up.
+
+    Attributes:
+        floats: Whether the machine needs floating point.
+        doubles: Whether it needs double precision.
     """
 
     name: str
@@ -55,7 +61,7 @@ class InstructionClass:
     doubles: bool = False
 
     def loop(self, count: int) -> LoopKernel:
-        """A loop around so many repetitions."""
+        """Returns a loop around this many repetitions."""
         numbers = range(_FIRST_NUMBER, _FIRST_NUMBER + count)
         body, behind = (
             "\n".join(
@@ -169,13 +175,18 @@ CLASSES: tuple[InstructionClass, ...] = (
         for name, operands in _DOUBLES.items()
     ),
 )
-"""What is measured. Predicate P1, R5, R6, R8 and R9 are 0 at the start."""
+"""The measured classes. Predicate P1, R5, R6, R8 and R9 are initially 0."""
 
 
 @dataclass(frozen=True)
 class ClassRow:
-    """Instructions of a repetition by each of so many warps, the cycles that all of them take for one, and the sum of
-    its stall counts, which are what NVIDIA's assembler leaves at least.
+    """The result of a class.
+
+    Attributes:
+        warps: Number of warps.
+        instructions: Instructions of a repetition, of one warp.
+        cycles: Cycles of one repetition of all warps.
+        stall: Sum of the stall counts of a repetition, as NVIDIA's assembler sets them at least.
     """
 
     name: str
@@ -186,22 +197,22 @@ class ClassRow:
 
     @property
     def per_instruction(self) -> float:
-        """Cycles for each instruction, of all warps."""
+        """Cycles of an instruction, over all warps."""
         return self.cycles / self.instructions / self.warps
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {"cycles_per_instruction": self.per_instruction}
 
 
 def class_table(
     machine: BenchmarkMachine, names: Sequence[str] | None = None, turns: tuple[int, int] = (2, 34)
 ) -> list[ClassRow]:
-    """A row for every class, or for those with these names. The loop's own instructions drop out: it is run with twice
-    as many repetitions, too. The end of a grid is detected some cycles late: few iterations give
-    rough figures.
+    """Returns a row for every class, or for those in ``names``.
 
-    A class with more warps than the machine has is measured with the machine's warps.
+    The cost of the loop itself cancels out, since it also runs with twice as many repetitions. The
+    end of a grid is detected some cycles late, so few iterations give rough figures. A class with
+    more warps than the machine has is measured with the machine's warps.
     """
     rows = []
     chosen = [
@@ -230,7 +241,7 @@ def class_table(
 
 
 def class_text(rows: list[ClassRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (
             row.name,

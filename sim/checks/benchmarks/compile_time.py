@@ -1,4 +1,4 @@
-"""How long large programs in PTX take to compile."""
+"""Compile time of large PTX programs."""
 
 import time
 from collections.abc import Callable
@@ -23,16 +23,17 @@ __all__ = [
 ]
 
 _QUICK = 10
-"""Quick programs are so many times smaller."""
+"""Quick programs are smaller by this factor."""
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class CompileRow:
-    """A program of ``size`` bytes, and the seconds of processor time that each part of the compiler takes.
+    """A program of ``size`` bytes, and the processor time of each part of the compiler in seconds.
 
-    ``growth``: by how much a byte takes longer in a program of that size than in one of half the size; 1 where the time
-    grows with the program.
+    Attributes:
+        growth: Time of a byte in a program of that size, relative to one of half the size; 1 if the
+            time is linear in the size.
     """
 
     kind: str
@@ -44,16 +45,16 @@ class CompileRow:
 
     @property
     def seconds(self) -> float:
-        """Of all parts."""
+        """Sum of the seconds of all parts."""
         return self.front_end + self.compiler + self.assembler
 
     @property
     def rate(self) -> float:
-        """Kilobytes (1000) of PTX in a second."""
+        """Speed in kilobytes (1000 bytes) of PTX per second."""
         return self.size / self.seconds / 1000
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {"seconds": self.seconds, "rate": self.rate}
 
 
@@ -63,7 +64,7 @@ def _timed(function: Callable[[], _Result]) -> tuple[_Result, float]:
 
 
 def _parts(text: str, name: str) -> list[float]:
-    """The seconds of front end, compiler and assembler."""
+    """Returns the seconds of front end, compiler and assembler."""
     with without_garbage_collection():
         module, front_end = _timed(lambda: parse_ptx(text, name))
         statements, compiler = _timed(lambda: compile_statements(module))
@@ -72,7 +73,7 @@ def _parts(text: str, name: str) -> list[float]:
 
 
 def compile_table(quick: bool) -> list[CompileRow]:
-    """A row for every kind, with a progress bar on a terminal."""
+    """Returns a row for every kind of program, with a progress bar on a terminal."""
     rows = []
     for kind, (generator, size) in tqdm(
         LARGE_PROGRAMS.items(), unit=" programs", disable=None, leave=False
@@ -89,7 +90,7 @@ def compile_table(quick: bool) -> list[CompileRow]:
 
 
 def compile_text(rows: list[CompileRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (
             row.kind,

@@ -1,5 +1,6 @@
-"""What CUDA programs wait for: launches, copies, and the whole of a small program, with the warp model and with the
-machine in simulation."""
+"""Latencies of CUDA programs: launches, copies, and a whole small program, on the warp model and on
+the machine in simulation.
+"""
 
 import json
 import os
@@ -58,7 +59,7 @@ _TEXTS = {
 
 @dataclass(frozen=True)
 class CudaRow:
-    """What was measured, with which engine, and the seconds; ``aim`` is None where there is none."""
+    """A measured duration in seconds, its engine, and its target; ``aim`` is None without one."""
 
     what: str
     engine: str
@@ -66,14 +67,15 @@ class CudaRow:
     aim: float | None
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class GrowthRow:
-    """By how many bytes of main memory and open files something has grown with so many launches; ``files`` is None
-    where there are none."""
+    """Growth of a process's main memory in bytes and of its open files after a number of launches;
+    ``files`` is None if they are not counted.
+    """
 
     what: str
     launches: int
@@ -81,7 +83,7 @@ class GrowthRow:
     files: int | None = None
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self)
 
 
@@ -102,7 +104,7 @@ def _run(server: Server, command: Sequence[str]) -> str:
 
 
 def measure(name: str, runner: Runner, program: str | None) -> Iterator[CudaRow]:
-    """All rows of one engine."""
+    """Yields all rows of one engine."""
     server = Server(Device(runner, _MEMORY, _LIMIT))
     try:
         figures = json.loads(
@@ -110,7 +112,7 @@ def measure(name: str, runner: Runner, program: str | None) -> Iterator[CudaRow]
         )
         if program is not None:
             command = [program, str(_PROGRAM)]
-            _run(server, command)  # afterwards its compiled kernel is in the cache
+            _run(server, command)  # Afterwards its compiled kernel is in the cache
             begin = time.perf_counter()
             _run(server, command)
             figures["program"] = time.perf_counter() - begin
@@ -122,10 +124,10 @@ def measure(name: str, runner: Runner, program: str | None) -> Iterator[CudaRow]
 
 
 def cuda_rows(params: SmParams, engine: type[Engine], python: str | None) -> list[CudaRow]:
-    """Rows of the warp model and of the machine in simulation.
+    """Returns the rows of the warp model and of the machine in simulation.
 
-    ``python`` is a Python that has numba, None without a row for numba. An engine's row of a program is of its
-    second run in a server: the model of the machine and the program's kernel are there.
+    ``python`` is a Python that has numba, None for no row of numba. The row of a program is of its
+    second run in a server: the machine's model and the program's kernel are compiled.
     """
     makers: dict[str, Callable[[], Runner]] = {
         "model": lambda: ModelRunner(params),
@@ -135,13 +137,16 @@ def cuda_rows(params: SmParams, engine: type[Engine], python: str | None) -> lis
 
 
 def growth_rows(params: SmParams, launches: int) -> list[GrowthRow]:
-    """What so many launches leave behind, on the warp model: in the server, in the program while it runs, and in
-    device memory when it has ended. The table of launches is part of what the server has."""
+    """Returns the growth after a number of launches on the warp model: of the server, of the
+    program while it runs, and of device memory after its end.
+
+    The growth of the server includes the table of launches.
+    """
     server = Server(Device(ModelRunner(params), _MEMORY, _LIMIT))
     try:
         _run(
             server, [sys.executable, str(_CLIENT), "growth", "1"]
-        )  # afterwards all that is made once is there
+        )  # Afterwards everything that is made once exists
         memory, files = footprint()
         room = _device_bytes(server)
         client = json.loads(_run(server, [sys.executable, str(_CLIENT), "growth", str(launches)]))
@@ -159,12 +164,12 @@ def growth_rows(params: SmParams, launches: int) -> list[GrowthRow]:
 
 
 def _device_bytes(server: Server) -> int:
-    """Bytes of main memory that device memory takes."""
+    """Returns the bytes of main memory that device memory occupies."""
     return os.fstat(server.device.memory.file).st_blocks * 512
 
 
 def cuda_text(rows: list[CudaRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (row.what, row.engine, f"{row.seconds:.4f}", "" if row.aim is None else f"{row.aim:g}")
         for row in rows
@@ -173,7 +178,7 @@ def cuda_text(rows: list[CudaRow]) -> str:
 
 
 def growth_text(rows: list[GrowthRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (
             row.what,

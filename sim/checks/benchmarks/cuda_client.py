@@ -1,10 +1,10 @@
-"""A CUDA program that measures its own calls: ``python cuda_client.py times|growth LAUNCHES`` in the environment of a
-server.
+"""A CUDA program that measures its own calls: ``python cuda_client.py times|growth LAUNCHES`` in
+the environment of a server.
 
-It loads libcuda by itself, so that no package is in between, and prints a line of JSON. ``times``: seconds of a launch
-of an empty kernel with what waits for it, and of copying 128 MiB to the device and back.
-``growth``: by how many bytes and open files this process grows with so many launches, each with new
-memory, a stream and an event.
+It loads libcuda itself, without a package in between, and prints a line of JSON. ``times``: seconds
+of a launch of an empty kernel with synchronisation, and of copying 128 MiB to the device and back.
+``growth``: bytes and open files by which this process grows with a number of launches, each with
+new memory, a stream and an event.
 """
 
 import ctypes
@@ -23,11 +23,11 @@ _PTX = b""".version 6.0
 """
 _COPIED = 128 << 20
 _WARM_UP = 100
-"""Launches before growth is measured: afterwards all that is made once is there."""
+"""Launches before growth is measured, which create everything that is made once."""
 
 
 def _time(count: int, call: Any) -> float:
-    """Seconds of a call, the mean of so many."""
+    """Returns the mean duration of ``count`` calls in seconds."""
     begin = time.perf_counter()
     for _ in range(count):
         call()
@@ -35,7 +35,7 @@ def _time(count: int, call: Any) -> float:
 
 
 def footprint() -> tuple[int, int]:
-    """Bytes of this process in main memory, and how many files it has open."""
+    """Returns this process's bytes in main memory, and its number of open files."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir("/proc/self/fd"))
@@ -74,7 +74,7 @@ def main(what: str, launches: int) -> None:
         call("cuStreamDestroy_v2", stream)
         call("cuMemFree_v2", address)
 
-    launch()  # the first one may compile the machine's model
+    launch()  # The first launch may compile the machine's model
     if what == "growth":
         for _ in range(_WARM_UP):
             round_of_calls()
@@ -87,7 +87,7 @@ def main(what: str, launches: int) -> None:
     figures = {"launch": _time(launches, launch)}
     content = ctypes.create_string_buffer(bytes(range(256)) * (_COPIED // 256), _COPIED)
     back = ctypes.create_string_buffer(_COPIED)
-    ctypes.memset(back, 0xFF, _COPIED)  # its pages are there before time is taken
+    ctypes.memset(back, 0xFF, _COPIED)  # Allocates its pages before the time is measured
     call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(_COPIED))
     figures["up"] = _time(
         1, lambda: call("cuMemcpyHtoD_v2", address, content, ctypes.c_size_t(_COPIED))

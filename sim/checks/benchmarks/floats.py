@@ -1,4 +1,6 @@
-"""How busy programs in single precision keep the lanes: a matrix product and the pull of bodies, compiled here."""
+"""Utilisation of the lanes by single-precision programs: a matrix product and an n-body force,
+compiled here.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -27,21 +29,22 @@ __all__ = [
 ]
 
 FLOAT_AIM = 0.9
-"""Of the cycles in which the lanes have something to do."""
+"""The target utilisation, as a fraction of the cycles in which the lanes have work."""
 _HERE = Path(__file__).parent / "programs"
 _THREADS = 64
 _TILE = 32
-"""Rows and columns that a CTA has of the product."""
+"""Rows and columns of the product that a CTA computes."""
 _OTHERS = 256
-"""That a CTA has of those that bodies pull."""
+"""Number of bodies, of those that exert a force, that a CTA handles."""
 Numbers = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class FloatProgram:
-    """A program: its file, its grid of CTAs of 64 threads, the inputs by name, and the numbers behind them.
+    """A program: its file, its grid of CTAs of 64 threads, the inputs by name, and the numbers
+    after them.
 
-    The first buffer is ``exact`` afterwards, within a relative and absolute ``error``.
+    The expected content of the first buffer is ``exact``, within a relative and absolute ``error``.
     """
 
     name: str
@@ -52,7 +55,7 @@ class FloatProgram:
     error: float
 
     def launch(self) -> Launch:
-        """A launch in a separate memory."""
+        """Returns a launch in a separate memory."""
         buffers = [
             Buffer("out", bytes(self.exact.nbytes)),
             *(Buffer(name, content.tobytes()) for name, content in self.inputs.items()),
@@ -65,7 +68,7 @@ class FloatProgram:
         )
 
     def check(self, launch: Launch, memory: Memory) -> None:
-        """BenchmarkError where the memory has something else."""
+        """Raises BenchmarkError if the memory has other results."""
         left = np.frombuffer(memory.read(*launch.buffers["out"]), np.float32).reshape(
             self.exact.shape
         )
@@ -77,7 +80,9 @@ class FloatProgram:
 
 
 def _product(width: int, depth: int) -> FloatProgram:
-    """Each sum is a chain of fused multiply-adds, which here doubles round as singles do once."""
+    """The expected sums are chains of fused multiply-adds, computed in double precision, where one
+    rounding to single equals the fused rounding.
+    """
     source = np.random.default_rng(1)
     a, b = (
         source.uniform(-1, 1, shape).astype(np.float32)
@@ -124,10 +129,14 @@ PROGRAMS: tuple[Callable[[], FloatProgram], ...] = (
 
 @dataclass(frozen=True)
 class FloatRow:
-    """A run: its cycles, the lane instructions of its warps, how often units read and wrote registers, ``idle`` cycles.
+    """A run.
 
-    A load or a function has the lanes for its operands and for each register of its result, for the
-    beats of an instruction that computes.
+    A load or a function occupies the lanes for its operands and for each register of its result,
+    for the beats of an arithmetic instruction.
+
+    Attributes:
+        cycles: Cycles of the run.
+        idle: Cycles without a live warp.
     """
 
     name: str
@@ -141,21 +150,21 @@ class FloatRow:
 
     @property
     def computing(self) -> float:
-        """The share of the cycles in which the lanes compute."""
+        """Fraction of the cycles in which the lanes compute."""
         return self.lane_instructions * self.beats / self.cycles
 
     @property
     def busy(self) -> float:
-        """The share in which they compute, or registers pass them."""
+        """Fraction of the cycles in which the lanes compute or transfer registers."""
         return (self.lane_instructions + self.accesses) * self.beats / self.cycles
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {"computing": self.computing, "busy": self.busy, "aim": FLOAT_AIM}
 
 
 def measured(machine: BenchmarkMachine, program: FloatProgram) -> FloatRow:
-    """Runs a program; BenchmarkError when it does not leave what it should."""
+    """Runs a program; BenchmarkError if its results are wrong."""
     params, launch = machine.params, program.launch()
     if (missing := lacking(launch, params)) is not None:
         raise BenchmarkError(f"{program.name}: {missing[0]}, and the machine has {missing[1]}")
@@ -175,7 +184,7 @@ def measured(machine: BenchmarkMachine, program: FloatProgram) -> FloatRow:
 
 
 def float_table(machine: BenchmarkMachine) -> list[FloatRow]:
-    """A row for each program."""
+    """Returns a row for each program."""
     return [
         measured(machine, make())
         for make in tqdm(PROGRAMS, unit=" programs", disable=None, leave=False)
@@ -183,7 +192,7 @@ def float_table(machine: BenchmarkMachine) -> list[FloatRow]:
 
 
 def float_text(rows: list[FloatRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (
             row.name,

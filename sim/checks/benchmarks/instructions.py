@@ -1,4 +1,4 @@
-"""How many instructions the processor executes for a simulated cycle, counted by valgrind's callgrind."""
+"""Host instructions per simulated cycle, counted by valgrind's callgrind."""
 
 import re
 import shutil
@@ -13,18 +13,18 @@ from sim.support.children import run_child
 __all__ = ["can_count", "instructions_per_cycle"]
 
 _FIRST, _LAST = 1_000, 4_000
-"""Cycles between which instructions are counted; a shorter run ends earlier."""
+"""The cycles between which instructions are counted; a shorter run ends earlier."""
 _LEAST = 1_000
-"""Cycles that are enough to count."""
+"""Least number of cycles for a count."""
 
 
 def can_count() -> bool:
-    """Whether there is a valgrind."""
+    """Whether valgrind is installed."""
     return shutil.which("valgrind") is not None
 
 
 def _total(replay: Path, library: Path, tape: Path, cycles: int) -> int:
-    """All instructions of a run of so many cycles."""
+    """Returns the number of instructions of a run of this many cycles."""
     counts = tape.with_suffix(".callgrind")
     done = run_child(
         [
@@ -48,9 +48,11 @@ def _total(replay: Path, library: Path, tape: Path, cycles: int) -> int:
 
 
 def instructions_per_cycle(library: Path, tape: Tape) -> float | None:
-    """Instructions for a cycle of a run that was taped, without what comes before; None where the run is too short.
+    """Returns the instructions per cycle of a recorded run, without start-up; None if the run is
+    too short.
 
-    The same run is replayed up to two cycles: what differs is what the cycles between them take.
+    The run is replayed up to two different cycles; the difference is the cost of the cycles between
+    them.
     """
     last = min(_LAST, tape.cycles)
     if last - _FIRST < _LEAST:

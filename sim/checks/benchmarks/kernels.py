@@ -1,4 +1,4 @@
-"""Cycles that the project's kernels take for a warp instruction, and what their warps wait for."""
+"""Cycles per warp instruction of the project's kernels, and the wait reasons of their warps."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -36,11 +36,11 @@ class KernelRow:
     """A kernel that ran alone on a machine.
 
     Attributes:
-        warps: Of the whole grid.
-        grid_cycles: From the launch of the grid to its end, as the machine counts.
-        cycles: In which a warp lives.
-        instructions: That all warps have issued.
-        waits: Cycles of warps, by wait reason.
+        warps: Number of warps of the grid.
+        grid_cycles: Cycles from the launch of the grid to its end, as the machine counts them.
+        cycles: Cycles with a live warp.
+        instructions: Warp instructions issued.
+        waits: Warp cycles by wait reason.
     """
 
     name: str
@@ -52,20 +52,20 @@ class KernelRow:
 
     @property
     def warp_cycles(self) -> int:
-        """Cycles of all warps together, from launch to end."""
+        """Sum over all warps of their cycles from launch to end."""
         return sum(self.waits.values())
 
     @property
     def per_instruction(self) -> float:
-        """Cycles for each instruction of a warp."""
+        """Warp cycles per warp instruction."""
         return self.cycles / self.instructions
 
     def share(self, reason: str) -> float:
-        """The fraction of its warps' time that has a wait reason, from 0 to 1."""
+        """Returns the fraction of its warps' time with a wait reason, from 0 to 1."""
         return self.waits.get(reason, 0) / self.warp_cycles
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {"cycles_per_instruction": self.per_instruction}
 
 
@@ -74,10 +74,10 @@ class KernelTotal:
     """Figures of several kernels.
 
     Attributes:
-        kernels: How many.
-        per_instruction: The geometric mean of their cycles for each instruction of a warp.
-        average_shares: The fraction of warps' time by wait reason, averaged over the kernels.
-        shares: The same over all cycles of all kernels, so that a long kernel weighs more.
+        kernels: Number of kernels.
+        per_instruction: Geometric mean of their warp cycles per warp instruction.
+        average_shares: Fraction of warps' time by wait reason, averaged over the kernels.
+        shares: The same over all cycles of all kernels, so that long kernels have more weight.
     """
 
     kernels: int
@@ -87,7 +87,7 @@ class KernelTotal:
 
 
 def total_of(rows: Sequence[KernelRow]) -> KernelTotal:
-    """The figures of all kernels together."""
+    """Returns the figures of all kernels together."""
     average: dict[str, float] = defaultdict(float)
     cycles: Counter[str] = Counter()
     for row in rows:
@@ -103,16 +103,19 @@ def total_of(rows: Sequence[KernelRow]) -> KernelTotal:
 
 
 class KernelMachine:
-    """A machine that runs the kernels as NVIDIA's assembler optimised them, the first run of each,
-    without those that trap and those for which it has no room."""
+    """A machine that runs the kernels in the code of NVIDIA's assembler, the first run of each.
+
+    Kernels that trap, and those for which it has no room, are left out.
+    """
 
     def __init__(self, params: SmParams, engine: type[Engine]) -> None:
         self._timeline = Timeline(params)
         self._machine = BenchmarkMachine(params, engine, watched=self._timeline.watched)
 
     def rows(self, names: Iterable[str] | None = None) -> list[KernelRow]:
-        """A row for each kernel, or for those with these names. BenchmarkError when one does not
-        leave in memory what it should."""
+        """Returns a row for each kernel, or for those in ``names``; BenchmarkError if the results
+        of one are wrong.
+        """
         chosen = [
             run
             for run in RUNS.values()
@@ -146,7 +149,7 @@ class KernelMachine:
 
 
 def _covered(spans: Iterable[tuple[int, int]]) -> int:
-    """Cycles that are in some span."""
+    """Returns the number of cycles that are in at least one span."""
     covered = reached = 0
     for begin, end in sorted(spans):
         covered += max(0, end - max(begin, reached))
@@ -155,7 +158,7 @@ def _covered(spans: Iterable[tuple[int, int]]) -> int:
 
 
 def kernel_text(rows: list[KernelRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     reasons = [reason.name for reason in WaitReason if reason is not WaitReason.NOT_LIVE]
     lines = [
         (

@@ -1,7 +1,7 @@
-"""Large programs in PTX, each of one kind that compilers find hard. They have a meaning, but no use.
+"""Large PTX programs, each of one kind that is hard for compilers. They compute nothing useful.
 
-``size`` is a number of the kind's parts; the text grows linearly with it, except that ``pressure`` has its square as
-sums in registers.
+``size`` is the number of the program's repeated parts; the text grows linearly with it, except that
+``pressure`` has ``size`` squared sums in registers.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ _SEED = 1
 
 
 def _kernel(name: str, registers: str, lines: Iterator[str]) -> str:
-    """A kernel of one pointer, in ``%rd0``, whose thread is ``%r0``."""
+    """Returns a kernel with one pointer parameter, in ``%rd0``, and the thread number in ``%r0``."""
     body = "\n".join(lines)
     return (
         f".visible .entry {name}(.param .u64 out)\n{{\n{registers}\nld.param.u64 %rd0, [out];\n"
@@ -67,8 +67,7 @@ def _small_kernel(at: int) -> str:
 
 
 def _functions(size: int) -> str:
-    """Functions, and the same number of kernels that call half of them: each kernel has a copy of
-    those."""
+    """Functions, and as many kernels that each call half of them: each kernel has a copy of those."""
     text = [_HEADER]
     for at in range(size):
         following = f"call (y), f{at - 1}, (y);\n" if at % 4 else ""
@@ -84,7 +83,7 @@ def _functions(size: int) -> str:
 
 
 def _blocks(size: int) -> str:
-    """One kernel of branches and loops nested, with conditions unknown to the compiler."""
+    """One kernel of nested branches and loops, with conditions unknown to the compiler."""
     random = Random(_SEED)
     return _HEADER + _kernel(
         "blocks",
@@ -94,7 +93,7 @@ def _blocks(size: int) -> str:
 
 
 def _statement(random: Random, label: str, depth: int) -> Iterator[str]:
-    """A branch, a loop or a computation; labels begin with ``label``."""
+    """Yields a branch, a loop or a computation; labels begin with ``label``."""
     first, second = (f"%r{random.randrange(1, 9)}" for _ in range(2))
     number = random.randrange(1, 1000)
     kind = random.randrange(4) if depth < 4 else 3
@@ -121,7 +120,7 @@ def _statement(random: Random, label: str, depth: int) -> Iterator[str]:
 
 
 def _exits(size: int) -> str:
-    """One kernel that threads may leave everywhere."""
+    """One kernel with exits everywhere."""
 
     def lines() -> Iterator[str]:
         for at in range(size):
@@ -185,7 +184,7 @@ def _pressure(size: int) -> str:
 
 
 def _variables(size: int) -> str:
-    """Small variables of every kind, and as many kernels with some of them."""
+    """Small variables of every kind, and as many kernels that each use some of them."""
     text = [_HEADER]
     text += [
         f".global .u32 g{at} = {at};\n.const .u32 c{at} = {3 * at};\n.global .align 2 .b16 h{at}[3];\n"
@@ -241,8 +240,9 @@ def _doubles(size: int) -> str:
 
 
 def _unrolled(size: int) -> str:
-    """Kernels whose loops a front end has unrolled, as those of tinygrad and numba: loads at constant
-    distances, products and sums in single precision, selp, and calls of a function for rare cases.
+    """Kernels whose loops a front end has unrolled, as those of tinygrad and numba: loads at
+    constant distances, products and sums in single precision, selp, and calls of a function for
+    rare cases.
     """
     function = (
         ".func (.reg .f32 y) edge(.reg .f32 x, .reg .u32 n)\n{\n.reg .pred %p<1>;\n.reg .f32 %f<1>;\n"
@@ -290,4 +290,4 @@ LARGE_PROGRAMS: Mapping[str, tuple[Callable[[int], str], int]] = {
     "doubles": (_doubles, 60),
     "unrolled": (_unrolled, 17),
 }
-"""What makes the text of each kind, and the size of a few hundred kilobytes."""
+"""Maker of the text of each kind, and the size for a few hundred kilobytes."""

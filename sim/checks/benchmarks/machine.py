@@ -1,4 +1,4 @@
-"""A machine in simulation that runs loops of assembly text and counts."""
+"""A machine that runs loops of assembly text, and reports its counters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,8 +36,9 @@ MACHINES: Mapping[str, SmParams] = MappingProxyType(
     {name: params for name, params in PRESETS.items() if params.counters}
     | {"wide": SmParams(warps=8, lanes=WARP_THREADS, registers=1024)}
 )
-"""Machines that can be measured: the presets with all counters, and ``full``'s width with 8 warps, which is built in
-less time."""
+"""Machines that can be measured: the presets with all counters, and ``full``'s width with 8 warps,
+which takes less time to build.
+"""
 COUNTER = "R0"
 """The register that counts a loop's iterations."""
 LOOP_PREDICATE = "P6"
@@ -47,16 +48,16 @@ _BUFFER = bytes(4096)
 
 
 class BenchmarkError(CommandError):
-    """A program of a benchmark that does not run to its end: one line with its name, and how it
-    ended."""
+    """A program of a benchmark that fails. The message is one line with its name, and how it ended."""
 
 
 @dataclass(frozen=True)
 class LoopKernel:
-    """A kernel that runs a body so many times: ``turns`` is its first parameter, a buffer of 4 KiB its second.
+    """A kernel that executes a body in a loop: the number of iterations is its first parameter, a
+    buffer of 4 KiB its second.
 
     ``before`` is executed once by each warp, ``behind`` follows the kernel's EXIT. ``tail`` are the
-    control codes of the loop's own three instructions; without them the assembler finds some.
+    control codes of the loop's own three instructions; without them the assembler chooses some.
     """
 
     name: str
@@ -67,7 +68,7 @@ class LoopKernel:
     tail: tuple[str, str, str] = ("", "", "")
 
     def text(self) -> str:
-        """The program."""
+        """Returns the program's text."""
         count, test, branch = self.tail
         return "\n".join(
             [
@@ -89,7 +90,7 @@ class LoopKernel:
         )
 
     def module(self) -> Module:
-        """The program, assembled."""
+        """Returns the assembled program."""
         return load(assemble(self.text(), self.name))
 
 
@@ -102,7 +103,9 @@ def launch_loop(
     crs: int | None = None,
     memory: Memory | None = None,
 ) -> Launch:
-    """One CTA of so many warps that runs a loop; the others as of :func:`~sim.launch.prepare`."""
+    """Returns the launch of a loop on one CTA with this many warps; the other arguments are those
+    of :func:`~sim.launch.prepare`.
+    """
     return prepare(
         module,
         [Scalar(turns, 4), Buffer("buffer", _BUFFER)],
@@ -114,7 +117,7 @@ def launch_loop(
 
 
 def stall_cycles(module: Module) -> int:
-    """The sum of all stall counts in a program; one of 0 takes a cycle, too."""
+    """Returns the sum of all stall counts in a program; a stall count of 0 takes a cycle, too."""
     content = module.code.content
     return sum(
         max(code.stall, 1)
@@ -126,15 +129,16 @@ def stall_cycles(module: Module) -> int:
 
 
 class BenchmarkMachine:
-    """A machine, built once, for one launch after the other.
+    """A machine, built once, that runs one launch after the other.
 
     Parameters:
-        engine: What simulates it, or a board that has it.
-        watched: What of a machine in simulation is observed; see :class:`~sim.machine.hardware.Hardware`.
+        engine: The simulation engine, or a board with the machine.
+        watched: Observed signals of a machine in simulation; see
+            :class:`~sim.machine.hardware.Hardware`.
 
     Attributes:
-        cycles: Simulated in the last run, with what comes before and after the grid.
-        requests: To memory, in the last run.
+        cycles: Simulated cycles of the last run, including those before and after the grid.
+        requests: Memory requests of the last run.
     """
 
     def __init__(
@@ -150,7 +154,7 @@ class BenchmarkMachine:
         self.cycles = self.requests = 0
 
     def run(self, launch: Launch) -> HardwareResult:
-        """Runs a launch to its end; BenchmarkError when it has another one."""
+        """Runs a launch to its end; BenchmarkError if it ends otherwise."""
         result = self._hardware.run(launch, _LIMIT)
         self.cycles = self._hardware.cycles
         if isinstance(self._hardware, Hardware):
@@ -161,11 +165,13 @@ class BenchmarkMachine:
 
     @property
     def memory(self) -> Memory:
-        """What the last run has left."""
+        """The memory with the results of the last run."""
         return self._hardware.memory
 
     def tape(self, launch: Launch) -> tuple[Path, Tape] | None:
-        """The compiled model's library, and what a run of a launch does to it; None on an engine without one."""
+        """Returns the compiled model's library, and the recording of a launch's run; None on an
+        engine without one.
+        """
         engine = self._hardware.engine if isinstance(self._hardware, Hardware) else None
         if not isinstance(engine, CompiledEngine):
             return None
@@ -177,13 +183,14 @@ class BenchmarkMachine:
         return engine.model.path, tape
 
     def steady(self, module: Module, warps: int, turns: tuple[int, int]) -> dict[str, int]:
-        """The differences of the counters for more iterations of a loop: the cost of a launch's
-        begin and end cancels out."""
+        """Returns the differences of the counters between two numbers of iterations of a loop; the
+        cost of a launch's start and end cancels out.
+        """
         short, long = (self.run(self._loop(module, number, warps)).counters for number in turns)
         return {name: long[name] - short[name] for name in long}
 
     def _loop(self, module: Module, turns: int, warps: int) -> Launch:
-        """The launch of a loop; on a board it has to fit into its memory."""
+        """Returns the launch of a loop; on a board it is fitted into its memory."""
 
         def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, Launch]:
             launch = launch_loop(module, turns, warps, local=local, crs=crs, memory=memory)

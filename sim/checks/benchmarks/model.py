@@ -1,5 +1,6 @@
-"""How fast the warp model is: warp instructions a second, with compiled instructions and without; and how long a kernel
-that is new takes to compile."""
+"""Speed of the warp model in warp instructions per second, with and without compiled instructions;
+and the compile time of a new kernel.
+"""
 
 import os
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 MODEL_AIMS: Mapping[str, int] = MappingProxyType({"compiled": 10_000_000, "model alone": 45_000})
-"""Warp instructions in a second on the matrix product."""
+"""Target speeds on the matrix product, in warp instructions per second."""
 _COMPILED, _ALONE = MODEL_AIMS
 _PRESET = "programs"
 _LIMIT = 1 << 40
@@ -125,14 +126,19 @@ _PROGRAMS: Mapping[str, str] = MappingProxyType(
 )
 _SIZES = {_COMPILED: 1600, _ALONE: 64}
 _COMPILED_SIZE = 64
-"""Enough for a program to be compiled."""
+"""A size at which a program is compiled."""
 _QUICK_SIZES = {_COMPILED: 128, _ALONE: 32}
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A program of ``size`` by ``size`` threads, what executed it, and how fast: warp instructions,
-    and seconds of the processor; ``compiling`` are those of compilation without a cache."""
+    """A program of ``size`` by ``size`` threads, and its executor.
+
+    Attributes:
+        instructions: Warp instructions.
+        seconds: Processor time in seconds.
+        compiling: Seconds of compilation without a cache.
+    """
 
     program: str
     executor: str
@@ -143,11 +149,11 @@ class ModelRow:
 
     @property
     def per_second(self) -> float:
-        """Warp instructions a second."""
+        """Warp instructions per second."""
         return self.instructions / self.seconds
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {
             "instructions_per_second": self.per_second,
             "aim": MODEL_AIMS[self.executor],
@@ -155,7 +161,9 @@ class ModelRow:
 
 
 def _run(machine: Machine, text: str, size: int) -> tuple[int, float]:
-    """Warp instructions of a program, and seconds of this processor. AssertionError when a matrix product is wrong."""
+    """Runs a program; returns its warp instructions and the processor time in seconds.
+    AssertionError if a matrix product is wrong.
+    """
     kernel = machine.load(text)
     numbers = np.random.default_rng(size)
     a, b = (numbers.integers(-8, 9, (size, size)).astype(np.float32) for _ in range(2))
@@ -171,7 +179,9 @@ def _run(machine: Machine, text: str, size: int) -> tuple[int, float]:
 
 
 def _compiling(text: str) -> float:
-    """Seconds of processor that a program takes to compile where nothing of it was kept; the core is."""
+    """Returns the processor time in seconds of compiling a program without a cache, except for the
+    core.
+    """
     shared = compiled()
     functions, shared.functions = shared.functions, CompiledFunctions()
     kept = os.environ.get(cache.VARIABLE)
@@ -190,7 +200,9 @@ def _compiling(text: str) -> float:
 
 
 def model_rows(quick: bool = False) -> list[ModelRow]:
-    """A row for every program and executor; of what is compiled where there is a compiler."""
+    """Returns a row for every program and executor; compiled instructions only if there is a
+    compiler.
+    """
     was, rows = native.is_on(), []
     try:
         for executor, size in (_QUICK_SIZES if quick else _SIZES).items():
@@ -212,7 +224,7 @@ def model_rows(quick: bool = False) -> list[ModelRow]:
 
 
 def model_text(rows: list[ModelRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (
             row.program,

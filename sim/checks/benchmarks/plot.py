@@ -1,4 +1,6 @@
-"""The roofline as a picture: operations a byte across, operations a cycle up, two roofs, a dot for each program."""
+"""The roofline as a picture: x is operations per byte, y operations per cycle; it has two roofs,
+and a dot for each program.
+"""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,19 +15,21 @@ from sim.checks.benchmarks.roofline import RooflineRow
 __all__ = ["check_plotter", "roofline_svg"]
 
 _SETTINGS = {"svg.hashsalt": "warpstack", "svg.fonttype": "none", "font.size": 9}
-"""The same figures give the same file."""
+"""Settings with which the same figures give the same file."""
 _MARGIN = 1.6
 _INCHES = (8.0, 5.4)
 
 
 def check_plotter() -> None:
-    """BenchmarkError when there is nothing to draw with."""
+    """Raises BenchmarkError if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         raise BenchmarkError("--svg needs matplotlib: pip install -e '.[plot]'")
 
 
 def _roofs(axes: Any, lanes: int, first: float, last: float) -> None:
-    """What memory gives, a line a cycle, up to where the lanes are busy; then the lanes."""
+    """Draws the roofs: the memory's limit of a line a cycle, up to the limit of the lanes, then
+    that.
+    """
     corner = lanes / LINE_BYTES
     first = min(first, corner / _MARGIN)
     axes.plot(
@@ -51,7 +55,9 @@ def _roofs(axes: Any, lanes: int, first: float, last: float) -> None:
 
 
 def roofline_svg(rows: Sequence[RooflineRow], machine: str) -> str:
-    """The picture, as SVG; programs without memory are left out. ``machine``: its name, for the title."""
+    """Returns the picture as SVG, without programs that do not access memory. ``machine`` is the
+    machine's name, for the title.
+    """
     check_plotter()
     matplotlib: Any = import_module("matplotlib")
     figures: Any = import_module("matplotlib.figure")

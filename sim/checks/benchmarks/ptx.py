@@ -1,4 +1,4 @@
-"""Instructions that compiled kernels execute, compared with NVIDIA's assembler for the same PTX."""
+"""Executed instructions of compiled kernels, compared with NVIDIA's assembler for the same PTX."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -24,12 +24,14 @@ __all__ = [
 _WARPS = 64
 _LIMIT = 10_000_000
 _OTHER_PROGRAM = "k12_callprototype_param"
-"""Its run with NVIDIA's code calls a place in that code: there is nothing to compare."""
+"""A program that is left out: its run with NVIDIA's code calls an address in that code."""
 
 
 @dataclass(frozen=True)
 class PtxRow:
-    """Warp instructions that a kernel's first run retires: compiled here, and by NVIDIA's assembler at -O0 and -O3."""
+    """Warp instructions that a kernel's first run retires: compiled here, and by NVIDIA's assembler
+    at -O0 and -O3.
+    """
 
     kernel: str
     compiled: int
@@ -38,16 +40,16 @@ class PtxRow:
 
     @property
     def to_unoptimised(self) -> float:
-        """What this compiler's code executes for one instruction of -O0."""
+        """Instructions of this compiler's code relative to -O0."""
         return self.compiled / self.unoptimised
 
     @property
     def to_optimised(self) -> float:
-        """The same for -O3."""
+        """Instructions of this compiler's code relative to -O3."""
         return self.compiled / self.optimised
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {
             "to_unoptimised": self.to_unoptimised,
             "to_optimised": self.to_optimised,
@@ -55,7 +57,7 @@ class PtxRow:
 
 
 def _launch(run: Run) -> Launch:
-    """The run's kernel, compiled here."""
+    """Returns the launch of the run's kernel, compiled here."""
     return prepare(
         load(object_of_ptx(str(run.ptx))),
         run.launch_arguments(LEVELS[-1]),
@@ -70,7 +72,7 @@ def _instructions(launch: Launch) -> int:
 
 
 def total(rows: Sequence[PtxRow]) -> PtxRow:
-    """The sums of some rows, as one."""
+    """Returns the sums of some rows as a row."""
     return PtxRow(
         "total",
         *(
@@ -83,7 +85,7 @@ def total(rows: Sequence[PtxRow]) -> PtxRow:
 
 
 def ptx_table() -> list[PtxRow]:
-    """A row for every kernel, with a progress bar on a terminal."""
+    """Returns a row for every kernel, with a progress bar on a terminal."""
     rows = []
     kernels = sorted({run.kernel for run in RUNS.values()} - {_OTHER_PROGRAM})
     for kernel in tqdm(kernels, unit=" kernels", disable=None, leave=False):
@@ -94,7 +96,7 @@ def ptx_table() -> list[PtxRow]:
 
 
 def ptx_text(rows: list[PtxRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (
             row.kernel,

@@ -1,5 +1,6 @@
-"""How near programs are to the limits of lanes, memory and issue: cycles beside the least that such
-a machine needs."""
+"""How close programs come to the limits of lanes, memory and issue: their cycles relative to the
+least that such a machine needs.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
@@ -35,10 +36,12 @@ QUICK = ("k01_vecadd", "k49_dynamic_shared")
 
 @dataclass(frozen=True)
 class RooflineRow:
-    """A program that ran on a machine and left what it should: its cycles and its work.
+    """A program that ran on a machine with correct results: its cycles and its work.
 
-    ``streaming``: it is one of those that were written to measure memory. ``accesses``: how often units read or wrote
-    registers, which passes the lanes; a read and a write that pass together count once.
+    Attributes:
+        streaming: Whether it is one of the programs that measure memory.
+        accesses: Number of register reads and writes of units, which occupy the lanes; a
+            simultaneous read and write count once.
     """
 
     name: str
@@ -50,28 +53,28 @@ class RooflineRow:
 
     @property
     def bound(self) -> int:
-        """The least cycles that a machine with as many lanes needs."""
+        """Least cycles that a machine with as many lanes needs."""
         return self.work.bound(self.lanes)
 
     @property
     def ratio(self) -> float:
-        """The bound's share of the cycles: 1 for a program that is as fast as its limit allows."""
+        """The bound divided by the cycles: 1 for a program that reaches its limit."""
         return self.bound / self.cycles
 
     @property
     def busy(self) -> float:
-        """The share of the cycles, 0 to 1, in which the lanes compute, or registers pass them."""
+        """Fraction of the cycles, 0 to 1, in which the lanes compute or transfer registers."""
         beats = WARP_THREADS // self.lanes
         return (self.work.beats(self.lanes) + self.accesses * beats) / self.cycles
 
     @property
     def ratio_when_busy(self) -> float:
-        """What the ratio would be if the lanes, with the same accesses, were always busy."""
+        """The ratio if the lanes, with the same accesses, were always busy."""
         return self.ratio / self.busy
 
     @property
     def limit(self) -> str:
-        """What the bound comes from."""
+        """The resource that determines the bound."""
         figures = {
             "lanes": self.work.beats(self.lanes),
             "memory": self.work.lines,
@@ -81,16 +84,16 @@ class RooflineRow:
 
     @property
     def intensity(self) -> float | None:
-        """Operations of threads for a byte of memory; None without memory."""
+        """Thread operations per byte of memory; None without memory accesses."""
         return self.work.operations / (self.work.lines * LINE_BYTES) if self.work.lines else None
 
     @property
     def rate(self) -> float:
-        """Operations of threads in a cycle."""
+        """Thread operations per cycle."""
         return self.work.operations / self.cycles
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         figures = {
             name: getattr(self, name)
             for name in ("bound", "ratio", "busy", "ratio_when_busy", "limit", "intensity", "rate")
@@ -100,7 +103,7 @@ class RooflineRow:
 
 @dataclass(frozen=True)
 class _Program:
-    """Something to run: how a launch of it is made, and what is wrong with one that has ended."""
+    """A program: a maker of its launch, and a check of a launch that has ended."""
 
     name: str
     streaming: bool
@@ -115,7 +118,9 @@ def _kernel(run: Run) -> _Program:
 
 
 def _programs() -> Iterable[_Program]:
-    """The streaming programs; the first run of each kernel, as NVIDIA's assembler made it, without those that trap."""
+    """Yields the streaming programs, and the first run of each kernel in the code of NVIDIA's
+    assembler, without those that trap.
+    """
     for make in streaming.STREAMING:
         program = make()
         yield _Program(
@@ -148,15 +153,17 @@ def _fits(program: _Program, params: SmParams) -> bool:
 
 
 def programs_without_room(params: SmParams) -> list[str]:
-    """The names of the programs that a machine has no room for."""
+    """Returns the names of the programs for which a machine has no room."""
     return [program.name for program in _programs() if not _fits(program, params)]
 
 
 def roofline_table(
     machine: BenchmarkMachine, names: Iterable[str] | None = None
 ) -> list[RooflineRow]:
-    """A row for every program that the machine has room for, or for those with these names; with a progress bar on a
-    terminal. BenchmarkError when one does not leave in memory what it should.
+    """Returns a row for every program for which the machine has room, or for those in ``names``;
+    with a progress bar on a terminal.
+
+    Raises BenchmarkError if the results of one are wrong.
     """
     chosen = [
         program
@@ -170,7 +177,7 @@ def roofline_table(
 
 
 def roofline_text(rows: list[RooflineRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines: list[tuple[str, ...]] = [
         (
             row.name,

@@ -1,4 +1,4 @@
-"""How fast the machine is simulated, on each engine, without a comparison with the warp model."""
+"""Speed of the simulation on each engine, without a comparison with the warp model."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -23,17 +23,16 @@ __all__ = [
 ]
 
 AIMS = {"compiled": 100_000}
-"""Simulated cycles in a second on one core, for engines that have an aim."""
+"""Target speed in simulated cycles per second on one core, for engines that have a target."""
 _PROGRAM = "k29_sha_rounds"
 _LONG = ("k43_mandel_fixed", "k51_nqueens")
-"""Programs for engines that have an aim."""
+"""Programs for engines that have a target."""
 
 
 @dataclass(frozen=True)
 class SpeedRow:
-    """A program, the cycles that were simulated, the requests to memory, the time that passed and
-    that the processor worked, and the processor's instructions for a cycle, None where they cannot
-    be counted.
+    """A program, its simulated cycles and memory requests, the elapsed and the processor time in
+    seconds, and the processor's instructions per cycle, None if they cannot be counted.
     """
 
     engine: str
@@ -46,19 +45,20 @@ class SpeedRow:
 
     @property
     def per_second(self) -> float:
-        """Simulated cycles in a second of one core."""
+        """Simulated cycles per second of one core."""
         return self.cycles / self.processor_seconds
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {"cycles_per_second": self.per_second, "aim": AIMS.get(self.engine)}
 
 
 def speed_programs(
     machine: BenchmarkMachine, engine: str, turns: int, brief: bool
 ) -> Iterable[tuple[str, Launch]]:
-    """What is run on an engine, by name; the first program only, if it is to be brief. ``turns``: iterations of the
-    loop."""
+    """Yields the programs for an engine by name, only the first one if ``brief``. ``turns`` is the
+    number of iterations of the loop.
+    """
     warps = min(WARPS, machine.params.warps)
     yield (
         f"throughput loop, {warps} warps",
@@ -73,7 +73,7 @@ def speed_programs(
 
 
 def _instructions(machine: BenchmarkMachine, launch: Launch) -> float | None:
-    """Instructions for a cycle of a launch, without the testbench's."""
+    """Returns the host instructions per cycle of a launch, without the testbench's."""
     taped = machine.tape(launch) if can_count() else None
     return None if taped is None else instructions_per_cycle(*taped)
 
@@ -81,7 +81,9 @@ def _instructions(machine: BenchmarkMachine, launch: Launch) -> float | None:
 def speed_rows(
     machine: BenchmarkMachine, engine: str, turns: int, brief: bool = False
 ) -> list[SpeedRow]:
-    """A row for every program, or for the first one. The machine has been built, and its model compiled."""
+    """Returns a row for every program, or only for the first one. The machine must be built, and
+    its model compiled.
+    """
     rows = []
     for name, launch in tqdm(
         speed_programs(machine, engine, turns, brief), unit=" programs", disable=None, leave=False
@@ -101,7 +103,7 @@ def speed_rows(
 
 
 def speed_text(rows: list[SpeedRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (
             row.engine,

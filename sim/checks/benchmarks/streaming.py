@@ -1,6 +1,7 @@
-"""Programs that stream: much memory and little to do with each word; in PTX, compiled by this project's compiler.
+"""Streaming programs, which do little work for each word of memory; in PTX, compiled by this
+project's compiler.
 
-Every CTA has 64 threads, so that the smallest preset runs them too.
+Every CTA has 64 threads, so that the smallest preset runs them, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +27,12 @@ Inputs = Mapping[str, Words | int]
 
 @dataclass(frozen=True)
 class Streaming:
-    """A program: ``arguments`` by name in the order of the kernel's parameters, buffers of words and numbers; the first
-    one is the buffer that it leaves, ``expected`` what must be there.
+    """A program.
+
+    Attributes:
+        arguments: Buffers of words and numbers by name, in the order of the kernel's parameters;
+            the first buffer receives the results.
+        expected: The expected results.
     """
 
     name: str
@@ -105,7 +110,7 @@ def _histogram(blocks: int, repeats: int) -> Streaming:
 
 
 def _stencil(columns: int, rows: int) -> Streaming:
-    """Columns and rows are those inside of the margin."""
+    """Columns and rows are without the margin."""
     words = _random(7, (columns + 2) * (rows + 2)).reshape(rows + 2, columns + 2)
     left = np.zeros_like(words)
     left[1:-1, 1:-1] = (
@@ -168,7 +173,7 @@ def _module(name: str) -> Module:
 
 
 def launch(program: Streaming) -> Launch:
-    """A launch of a program, in a separate memory."""
+    """Returns a launch of a program, in a separate memory."""
     arguments = [
         Scalar(value, _WORD)
         if isinstance(value, int)
@@ -179,7 +184,7 @@ def launch(program: Streaming) -> Launch:
 
 
 def complaints(program: Streaming, finished: Launch) -> list[str]:
-    """What is wrong in the buffers of a launch that has ended, a line each: the first word of each."""
+    """Returns the first wrong word of each buffer of a launch that has ended, a line each."""
     first, *_ = program.arguments
     found = []
     for name, argument in program.arguments.items():

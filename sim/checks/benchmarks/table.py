@@ -6,8 +6,9 @@ __all__ = ["table"]
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A title, a header and rows in columns: cells that begin with a digit are numbers and
-    right-aligned."""
+    """Formats a title, a header and rows in columns; cells that begin with a digit are
+    right-aligned.
+    """
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     right = [
         all(not cell or cell[0].isdigit() for cell in column) for column in zip(*rows, strict=True)

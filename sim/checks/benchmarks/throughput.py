@@ -1,4 +1,4 @@
-"""How much of the time the lanes compute: independent integer work of several warps, from the instruction cache."""
+"""Throughput of the lanes: independent integer work of several warps, from the instruction cache."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,9 +19,9 @@ __all__ = [
 ]
 
 AIM = 0.95
-"""Of both shares."""
+"""The target of both fractions."""
 WARPS = 8
-"""Warps of the measurement, or all of the machine."""
+"""Number of warps of the measurement, limited by the machine's."""
 _WORK = (
     "IADD {0}, R20, R21",
     "LOP.XOR {0}, R22, R23",
@@ -30,19 +30,24 @@ _WORK = (
     "LEA {0}, R21, R22, 0x2",
     "XMAD {0}, R20, R21, R22",
 )
-"""No dependencies: sources that are not written, another destination for each instruction. All
-lanes can do these; what has a quarter of the rate is among the classes."""
+"""Independent instructions: sources that are not written, another destination for each.
+
+All lanes can execute these at full rate; instructions of a quarter of the rate are among the
+classes.
+"""
 _DESTINATIONS = range(1, 13)
 _GIVEN = ("[S6]", "[S13]", "[S13]")
 _LENGTH = 120
-"""Instructions of the loop's body: the instruction cache of every preset holds them."""
+"""Instructions of the loop's body, which fit into the instruction cache of every preset."""
 _BRANCHES = 1
-"""Of the loop's instructions; they do not use the lanes."""
+"""Number of branches among the loop's instructions; they do not use the lanes."""
 
 
 @dataclass(frozen=True)
 class ThroughputRow:
-    """Instructions of a loop, and cycles. ``busy`` is the share of cycles in which the lanes work, of 1."""
+    """Instructions of a loop, and cycles. ``busy`` is the fraction of cycles, 0 to 1, in which the
+    lanes work.
+    """
 
     control_codes: str
     warps: int
@@ -55,16 +60,16 @@ class ThroughputRow:
 
     @property
     def per_cycle(self) -> float:
-        """Warp instructions in a cycle."""
+        """Warp instructions per cycle."""
         return self.instructions / self.cycles
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {"instructions_per_cycle": self.per_cycle, "aim": AIM}
 
 
 def throughput_loop(fixed_stall: bool) -> LoopKernel:
-    """The loop; with stall counts of 1 in the text, or with those that the assembler finds."""
+    """Returns the loop, with fixed stall counts of 1 or with those that the assembler chooses."""
     code = "[S1] " if fixed_stall else ""
     body = "\n".join(
         code + _WORK[number % len(_WORK)].format(f"R{_DESTINATIONS[number % len(_DESTINATIONS)]}")
@@ -76,7 +81,7 @@ def throughput_loop(fixed_stall: bool) -> LoopKernel:
 def throughput_table(
     machine: BenchmarkMachine, turns: tuple[int, int] = (4, 40)
 ) -> list[ThroughputRow]:
-    """With a fixed stall count and with the control codes of the assembler."""
+    """Returns the rows with fixed stall counts and with the control codes of the assembler."""
     warps = min(WARPS, machine.params.warps)
     rows = []
     for fixed_stall, name in tqdm(
@@ -102,7 +107,7 @@ def throughput_table(
 
 
 def throughput_text(rows: list[ThroughputRow], params: SmParams) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (
             row.control_codes,

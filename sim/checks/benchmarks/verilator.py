@@ -1,7 +1,8 @@
-"""How fast the machine is simulated by the compiled engine's model, beside Verilator's model of the same machine.
+"""Speed of the compiled engine's model compared with Verilator's model of the same machine.
 
-Both do again what was recorded of a run: neither has Python, a memory or a testbench beside it. Verilator's model is
-that of the machine without its retirement interface; its outputs are compared with the recorded ones in every cycle.
+Both replay the recording of a run, without Python, a memory or a testbench. Verilator's model is
+that of the machine without its retirement interface; its outputs are compared with the recorded
+ones in every cycle.
 """
 
 import shutil
@@ -31,13 +32,14 @@ __all__ = [
 ]
 
 _TURNS = 3
-"""Each model does each run so many times, in turn; the fastest counts."""
+"""Number of replays of each run by each model, alternately; the fastest is reported."""
 
 
 @dataclass(frozen=True)
 class VerilatorRow:
-    """A program, and what each model did of it: simulated cycles, and seconds of the processor. The models' cycles
-    differ by those of the reset."""
+    """A program, and the simulated cycles and processor seconds of each model. The models' cycles
+    differ by those of the reset.
+    """
 
     program: str
     compiled_cycles: int
@@ -47,16 +49,16 @@ class VerilatorRow:
 
     @property
     def compiled_per_second(self) -> float:
-        """Cycles that the compiled engine's model simulates in a second."""
+        """Cycles per second of the compiled engine's model."""
         return self.compiled_cycles / self.compiled_seconds
 
     @property
     def verilator_per_second(self) -> float:
-        """Cycles that Verilator's model simulates in a second."""
+        """Cycles per second of Verilator's model."""
         return self.verilator_cycles / self.verilator_seconds
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {
             "compiled_per_second": self.compiled_per_second,
             "verilator_per_second": self.verilator_per_second,
@@ -64,7 +66,7 @@ class VerilatorRow:
 
 
 def missing_verilator() -> str | None:
-    """Why there is no model by Verilator here, in one line; None when there can be one."""
+    """Returns the reason why Verilator cannot be used here, in one line; None if it can."""
     if shutil.which("verilator") is None:
         return "verilator is not installed"
     return missing_tool("yosys")
@@ -73,8 +75,11 @@ def missing_verilator() -> str | None:
 def verilator_rows(
     machine: BenchmarkMachine, turns: int, brief: bool, say: Callable[[str], None]
 ) -> list[VerilatorRow]:
-    """A row for every program of the benchmark ``speed``, or for the first one. ``say`` reports what takes long.
-    BenchmarkError when a tool fails, or when Verilator's model does something else than the machine."""
+    """Returns a row for every program of the benchmark ``speed``, or only for the first one.
+    ``say`` reports long steps.
+
+    Raises BenchmarkError if a tool fails, or if the outputs of Verilator's model differ.
+    """
 
     def programs() -> Iterable[tuple[str, Launch]]:
         return speed_programs(machine, CompiledEngine.name, turns, brief)
@@ -82,7 +87,7 @@ def verilator_rows(
     with TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            # The warp model, which a recording is compared with, changes the memory of its launch.
+            # The warp model, with which a recording is compared, changes the memory of its launch.
             recordings = [_recorded(machine, launch, say) for _, launch in programs()]
             verilated = _verilated(machine, recordings[0], folder, say)
             replay = folder / "replay"
@@ -96,7 +101,7 @@ def verilator_rows(
 
 
 def _recorded(machine: BenchmarkMachine, launch: Launch, say: Callable[[str], None]) -> Recording:
-    """What is at the machine's ports in a run."""
+    """Records the values at the machine's ports in a run."""
     say(f"{launch.kernel.name}: a run to record")
     return record(machine.params, CompiledEngine, launch)
 
@@ -104,7 +109,7 @@ def _recorded(machine: BenchmarkMachine, launch: Launch, say: Callable[[str], No
 def _verilated(
     machine: BenchmarkMachine, recording: Recording, folder: Path, say: Callable[[str], None]
 ) -> Path:
-    """The program that plays recordings on Verilator's model of the machine."""
+    """Returns the program that replays recordings on Verilator's model of the machine."""
     source = folder / "top.v"
     source.write_text(verilog_of(FlatSm(machine.params), folder, say), encoding="utf-8")
     say("Verilator's model")
@@ -122,7 +127,7 @@ def _row(
     replay: Path,
     verilated: Path,
 ) -> VerilatorRow:
-    """Both models do a run."""
+    """Replays a run on both models."""
     taped = machine.tape(launch)
     assert taped is not None
     library, tape = taped
@@ -142,7 +147,7 @@ def _row(
 
 
 def verilator_text(rows: list[VerilatorRow]) -> str:
-    """The rows as a table of text."""
+    """Returns the rows as a table of text."""
     lines = [
         (
             row.program,

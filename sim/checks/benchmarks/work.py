@@ -1,5 +1,6 @@
-"""The work of a program on any machine of this kind: instructions, beats of the lanes, lines of
-memory."""
+"""The work of a program, independent of the machine: instructions, beats of the lanes, lines of
+memory.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,18 +31,21 @@ _LIMIT = 10_000_000
 _GLOBAL, _LOCAL, _ATOMIC, _GENERIC = {"LDG", "STG"}, {"LDL", "STL"}, {"ATOM", "RED"}, {"LD", "ST"}
 
 _Lines = Callable[[Warp, int], int]
-"""From a warp and a mask of threads to the lines that these threads have memory read and write."""
+"""Returns the number of lines that a mask of threads of a warp has memory read and write."""
 
 
 @dataclass(frozen=True)
 class Work:
     """The work of a launch, counted on the warp model.
 
-    ``instructions`` are those of warps; ``lane_instructions`` those among them that pass the lanes as they issue, and
-    ``operations`` what single threads do in these. ``lines`` counts the lines of global and local
-    memory that each instruction touches: once, for any number of threads; twice for an atomic
-    operation, which reads and writes. What caches may hold, the code and constants, is left out, as
-    is the call/return stack.
+    What caches may hold, code and constants, is not counted, nor is the call/return stack.
+
+    Attributes:
+        instructions: Warp instructions.
+        lane_instructions: Those that occupy the lanes as they issue.
+        operations: Thread operations of these.
+        lines: Lines of global and local memory that each instruction accesses: once for any number
+            of threads, twice for an atomic operation, which reads and writes.
     """
 
     instructions: int
@@ -50,25 +54,25 @@ class Work:
     lines: int
 
     def beats(self, lanes: int) -> int:
-        """Cycles in which so many lanes work, at least."""
+        """Returns the least cycles in which this many lanes execute the work."""
         return self.lane_instructions * (WARP_THREADS // lanes)
 
     def bound(self, lanes: int) -> int:
-        """Cycles that a machine with so many lanes needs at least: an instruction issues in each, a
-        beat passes the lanes, a line passes the memory port.
+        """Returns the least cycles that a machine with this many lanes needs: each cycle issues an
+        instruction, executes a beat, and transfers a line.
         """
         return max(self.beats(lanes), self.lines, self.instructions)
 
 
 def _count(places: NDArray[np.uint64]) -> int:
-    """The lines in which some bytes lie."""
+    """Returns the number of lines that contain the bytes."""
     return len(np.unique(places // np.uint64(LINE_BYTES)))
 
 
 def _local_places(
     warp: Warp, threads: NDArray[np.intp], addresses: NDArray[np.uint64], size: int
 ) -> NDArray[np.uint64]:
-    """Where the words of threads' local memory are."""
+    """Returns the addresses of the words of threads' local memory."""
     words = addresses[:, None] // np.uint64(_WORD) + np.arange(
         max(size // _WORD, 1), dtype=np.uint64
     )
@@ -77,7 +81,7 @@ def _local_places(
 
 
 def _lines_of(form: Form, word: int) -> _Lines | None:
-    """How the lines of an instruction are counted; None when it has none."""
+    """Returns a function that counts the lines of an instruction; None if it accesses none."""
     if form.name not in _GLOBAL | _LOCAL | _ATOMIC | _GENERIC:
         return None
     values = form.values(word)
@@ -104,7 +108,7 @@ def _lines_of(form: Form, word: int) -> _Lines | None:
 
 @dataclass(frozen=True)
 class _Word:
-    """An instruction word: the threads that execute it, their use of the lanes and of memory."""
+    """An instruction word: the mask of its threads, and its use of the lanes and of memory."""
 
     threads: Callable[[Warp], int]
     lanes: bool
@@ -120,7 +124,7 @@ def _read(word: int, registers: int) -> _Word:
 
 
 def work_of(launch: Launch, warps: int) -> Work:
-    """Runs a launch on a warp model with so many warps; BenchmarkError when it does not end."""
+    """Runs a launch on a warp model with this many warps; BenchmarkError if it does not end."""
     machine = WarpModel(launch, warps=warps)
     known: dict[int, _Word] = {}
     lane_instructions = operations = lines = 0

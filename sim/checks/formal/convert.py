@@ -1,4 +1,5 @@
-"""From a theorem to RTLIL: ``python -m sim.checks.formal.convert FILE OUT {all,examples} [MODULE OLD NEW]``.
+"""Converts a theorem to RTLIL: ``python -m sim.checks.formal.convert FILE OUT {all,examples}
+[MODULE OLD NEW]``.
 
 A memory that is written has no initial content there: a theorem holds for any content of memories
 at the reset.
@@ -24,7 +25,7 @@ _NAME = re.compile(r"parameter \\MEMID (\S+)")
 
 
 def without_contents(text: str) -> str:
-    """RTLIL without the first contents of memories that are written."""
+    """Returns the RTLIL without the initial content of memories that are written."""
 
     def name_of(cell: re.Match[str]) -> str:
         found = _NAME.search(cell[0])
@@ -39,7 +40,9 @@ def without_contents(text: str) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the theorem of FILE to OUT, or its examples; with a fault in what it is about if there is one."""
+    """Writes the theorem of FILE to OUT, or its examples; with a fault of the hardware, if one is
+    given.
+    """
     path, out, which, *fault = arguments
     if fault:
         insert(Fault(*fault))

@@ -11,12 +11,14 @@ __all__ = ["Fault", "InjectionError", "insert"]
 
 
 class InjectionError(Exception):
-    """A fault that can't be made: its text is not in the source, or there more than once."""
+    """A fault that cannot be made: its text is not in the source, or occurs more than once."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """In the source of ``module``, the text ``old``, which must occur there once, is ``new``."""
+    """A text replacement in the source of ``module``: ``old``, which must occur there once, becomes
+    ``new``.
+    """
 
     module: str
     old: str
@@ -26,7 +28,9 @@ class Fault:
         return f"{self.module}: {' '.join(self.new.split()) or 'nothing'} in place of {' '.join(self.old.split())}"
 
     def applied(self, source: str) -> str:
-        """The source with the fault; InjectionError when the text does not occur there once."""
+        """Returns the source with the fault; InjectionError if the text does not occur exactly
+        once.
+        """
         if (times := source.count(self.old)) != 1:
             raise InjectionError(
                 f"{self.module}: {self.old!r} is in its source {times} times, not once"
@@ -35,7 +39,7 @@ class Fault:
 
 
 class _Loader(SourceFileLoader):
-    """Compiles a module's source with the fault; nothing is kept for later imports."""
+    """Compiles a module's source with the fault; the result is not cached for later imports."""
 
     def __init__(self, fault: Fault, path: str) -> None:
         super().__init__(fault.module, path)
@@ -66,6 +70,6 @@ class _Finder(MetaPathFinder):
 
 
 def insert(fault: Fault) -> None:
-    """From now on this process imports the module with its fault, which it must not have imported before."""
+    """Makes this process import the module with its fault; it must not have been imported before."""
     assert fault.module not in sys.modules, fault.module
     sys.meta_path.insert(0, _Finder(fault))

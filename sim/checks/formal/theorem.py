@@ -1,4 +1,4 @@
-"""What a theorem is: the content of a file of ``testbench/formal``."""
+"""The theorem of a file of ``testbench/formal``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,30 +16,24 @@ __all__ = ["Theorem", "load"]
 class Theorem:
     """A theorem.
 
-    Parameters
-    ----------
-    make : callable
-        Makes the hardware with its surroundings: assertions, with the hardware's own, are proved;
-        assumptions restrict the inputs; covers must be reachable.
-    depth : int
-        Cycles of the induction: nothing is wrong in as many cycles from reset on, and, after as many cycles without
-        anything wrong, nothing is wrong in the next one. If ``bounded``, only the first half of that.
-    reach : int
-        Cycles from reset on in which every cover happens, and every fault is found.
-    faults : tuple of Fault
-        Each makes the theorem false.
-    bounded : bool
-        Proved for ``depth`` cycles from reset on only.
-    long : bool
-        It takes more than a minute: ``--short`` leaves it out.
-    examples : callable, optional
-        As ``make``, with less choice for what is around: covers and faults are searched there, if
-        it is given. A fault that is found there would also be found in general, but later.
-    split : bool
-        The step of the induction checks one assertion at a time, and each cover is a separate
-        query: quicker if there are very many assertions. For each fault it is checked that the
-        induction fails: that a state which the theorem allows, reachable from reset or not, leads
-        to one that it rules out.
+    Parameters:
+        make (callable): Makes the hardware with its surroundings: all assertions, including the
+            hardware's own, are proved; assumptions restrict the inputs; covers must be reachable.
+        depth (int): Number of cycles of the induction: no assertion fails within this many cycles
+            from reset, and after this many cycles without a failure none fails in the next one. If
+            ``bounded``, only the first part.
+        reach (int): Cycles from reset within which every cover is reached, and every fault
+            detected.
+        faults (tuple of Fault): Faults, each of which makes the theorem false.
+        bounded (bool): Whether it is proved only for ``depth`` cycles from reset.
+        long (bool): Whether it takes more than a minute: ``--short`` leaves it out.
+        examples (callable, optional): Like ``make``, with less freedom of the surroundings: if
+            given, covers and faults are searched there. A fault that is found there would also be
+            found in general, but later.
+        split (bool): Whether the step of the induction checks one assertion at a time, and each
+            cover is a separate query: faster with very many assertions. For each fault it is
+            checked that the induction fails: that a state which the theorem allows, reachable from
+            reset or not, leads to one that it rules out.
     """
 
     make: Callable[[], Elaboratable]
@@ -53,7 +47,7 @@ class Theorem:
 
 
 def load(path: Path) -> Theorem:
-    """The ``THEOREM`` of a file."""
+    """Returns the ``THEOREM`` of a file."""
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

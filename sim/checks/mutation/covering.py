@@ -1,4 +1,6 @@
-"""Which tests run which lines of host code, as ``coverage`` has recorded it: a mutant is shown to no others."""
+"""Which tests run which lines of host code, as recorded by ``coverage``: a mutant is only tested by
+those that run it.
+"""
 
 import ast
 from collections.abc import Iterable, Sequence
@@ -18,16 +20,22 @@ context = ${{PYTEST_CURRENT_TEST-}}
 include =
 {files}
 """
-"""Of every process that tests start. pytest names the test in the environment."""
+"""Configuration for every process that tests start. pytest passes the name of the test in the
+environment.
+"""
 _STAGES = (" (setup)", " (call)", " (teardown)")
 _IMPORT = ""
-"""Lines that no test runs: those of an import, or of what pytest makes before its tests."""
+"""The context of lines that no test runs: those of an import, or of fixtures that pytest makes
+before its tests.
+"""
 _KEEPING = ("cache", "cached_property")
-"""Ends of the names of decorators with which a function is called once for all tests."""
+"""Ends of the names of decorators that cache the result of a function for all tests."""
 
 
 def recording(folder: Path, files: Sequence[Path]) -> dict[str, str]:
-    """The environment in which processes record the lines of files that they run, in a folder."""
+    """Returns the environment in which processes record, in a folder, the lines of files that they
+    run.
+    """
     configuration = folder / "configuration"
     configuration.write_text(
         _CONFIGURATION.format(folder=folder, files="\n".join(f"    {file}" for file in files))
@@ -36,7 +44,7 @@ def recording(folder: Path, files: Sequence[Path]) -> dict[str, str]:
 
 
 def recorded(folder: Path) -> bytes:
-    """What processes have recorded in a folder, all in one."""
+    """Returns the combined recording of the processes in a folder."""
     from coverage import Coverage
 
     coverage_data = Coverage(data_file=str(folder / "lines"), config_file=False)
@@ -51,14 +59,18 @@ def covering_tests(
     tests: Iterable[str] = (),
     importing: Iterable[str] = (),
 ) -> tuple[str, ...] | None:
-    """The tests that run the statement in which a mutant is; None where any test may.
+    """Returns the tests that run the statement of a mutant; None if any test may.
 
-    What a statement has made when its file was imported, or in a function that keeps its results, is there for tests
-    that do not run it. They are all that run any line of the file, and those that import it.
+    The results of a statement that runs at the import of its file, or in a function that caches its
+    results, are also used by tests that do not run it: all tests that run any line of the file, and
+    those that import it.
 
     Parameters:
-        tests: All tests, of which those of a file share what was made for the file.
-        importing: Those that import the file.
+        mutant: The mutant.
+        source: The content of its file.
+        record: The recording.
+        tests: All tests; those of a file share what was made for the file.
+        importing: Tests that import the mutant's file.
     """
     from coverage import CoverageData
 
@@ -86,14 +98,14 @@ def covering_tests(
 
 
 def _test_of(context: str) -> str:
-    """The test, or the file of tests, of which lines were recorded."""
+    """Returns the test, or the file of tests, to which recorded lines belong."""
     for stage in _STAGES:
         context = context.removesuffix(stage)
     return context
 
 
 def _keeps_results(tree: ast.Module, line: int) -> bool:
-    """Whether the function that begins in a line keeps what it returned, and is not run again for it."""
+    """Whether the function that begins in a line caches its results."""
     return any(
         name.endswith(_KEEPING)
         for node in ast.walk(tree)
@@ -104,14 +116,16 @@ def _keeps_results(tree: ast.Module, line: int) -> bool:
 
 
 def importing_tests(file: str, tests: Iterable[str], root: Path) -> tuple[str, ...]:
-    """Those of the tests whose file imports from a source file: they may read what it has made at its import."""
+    """Returns the tests whose file imports from a source file, and which thus may use what its
+    import has made.
+    """
     module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     return tuple(test for test in tests if module in _imported(root / test.partition("::")[0]))
 
 
 @cache
 def _imported(path: Path) -> frozenset[str]:
-    """The modules that a file of Python names in its imports."""
+    """Returns the modules that a Python file names in its imports."""
     if not path.is_file():
         return frozenset()
     names: set[str] = set()
@@ -125,7 +139,9 @@ def _imported(path: Path) -> frozenset[str]:
 
 
 def cover(test: str) -> None:
-    """In the process in which tests are run: the lines that run from now on are of this test."""
+    """Assigns the lines that this process runs from now on to a test. Called in the process that
+    runs tests.
+    """
     from coverage import Coverage
 
     if (current := Coverage.current()) is not None:

@@ -1,27 +1,28 @@
-"""Checks of the hardware in this folder, mutant or not; each in a separate process:
+"""Checks the hardware in this folder, mutant or not; each check is a separate process:
 
-``python -m sim.checks.mutation.judge {tests,netlist,theorem} PLAN OUT``, where PLAN is a file of JSON, and OUT gets a
-line of JSON for each answer, as soon as there is one.
+``python -m sim.checks.mutation.judge {tests,netlist,theorem} PLAN OUT``, where PLAN is a JSON file,
+and OUT receives a line of JSON for each answer at once.
 
 =======  =====================================================  ========================================================
-what     PLAN                                                   lines of OUT
+check    PLAN                                                   lines of OUT
 =======  =====================================================  ========================================================
-tests    ``tests``, as pytest is given them; ``order``, the     ``test`` when one begins; again with its ``seconds`` of
-         names of those that go first; ``only``, all that are   CPU, with those of processes that it has started, and,
-         run, if not all; ``limits``, seconds of CPU by name;   if it ``failed``, the ``error``
+tests    ``tests``, the arguments of pytest; ``order``, the     ``test`` when one begins; again with its ``seconds`` of
+         names of those to run first; ``only``, all that are    CPU, including its child processes, and, if it
+         run, if not all; ``limits``, seconds of CPU by name;   ``failed``, the ``error``
          whether to ``stop`` at the first failure; tests that
          are left out, ``without``
-netlist  ``tops``, names of units; ``presets``; digests that    a ``digest`` for each, up to the first other one
-         are ``wanted``, if any
-theorem  ``file``, ``folder``                                   whether it ``holds``, and where not
+netlist  ``tops``, names of units; ``presets``; ``wanted``,     a ``digest`` for each, up to the first that differs
+         the expected digests, if any
+theorem  ``file``, ``folder``                                   whether it ``holds``, and the place if not
 =======  =====================================================  ========================================================
 
-A test that takes more than its limit ends the process by SIGPROF.
+A test that exceeds its limit ends the process by SIGPROF.
 
-With ``serve`` for an argument it has the libraries and the project imported, and forks for each line
-of its standard input: JSON with the ``arguments`` above, and the ``environment`` that the new process
-has, in its own session. What a mutant changes is imported again there. Its standard output gets an
-empty line when it can be asked, then of each process its id, and its exit code when it is over.
+With the argument ``serve`` it first imports the libraries and the project, then forks for each line
+of its standard input: JSON with the ``arguments`` above, and the ``environment`` of the new
+process, which has its own session. Modules that a mutant changes are imported again there. On
+standard output it writes an empty line when it is ready, then for each process its id, and its exit
+code when it has ended.
 """
 
 import json
@@ -44,17 +45,17 @@ __all__ = ["Plugin", "main"]
 _NO_LIMIT = 0.0
 _LIBRARIES = ("amaranth.sim", "hypothesis", "lark", "numpy", "pytest", "vcdvcd")
 _PACKAGES = ("rtl", "sim")
-"""What most tests import, and takes longest."""
+"""The packages that most tests import, which takes longest."""
 
 
 def _cpu() -> float:
-    """Seconds of CPU of this process, and of the processes that it has started and that have ended."""
+    """Returns the seconds of CPU of this process, and of its child processes that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 class Plugin:
-    """A plugin of pytest: the order of tests, their time limits, and their reports."""
+    """A pytest plugin for the order of tests, their time limits, and their reports."""
 
     def __init__(self, plan: dict[str, Any], tell: Callable[..., None]) -> None:
         self._places = {name: place for place, name in enumerate(plan["order"])}
@@ -62,7 +63,9 @@ class Plugin:
         self._limits, self._tell, self._error = plan["limits"], tell, ""
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Tests that kill soonest run first; all of a file together, since they share fixtures."""
+        """Orders the tests: those that kill fastest first, but those of a file together, since they
+        share fixtures.
+        """
         if self._only is not None:
             items[:] = [item for item in items if item.nodeid in self._only]
         places = {item.nodeid: self._places.get(item.nodeid, len(self._places)) for item in items}
@@ -76,7 +79,7 @@ class Plugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
-        """A test with what it needs made first."""
+        """Runs a test with its time limit, after its fixtures are made."""
         self._error = ""
         self._tell(test=item.nodeid)
         cover(item.nodeid)
@@ -94,7 +97,9 @@ class Plugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[object]:
-        """What the tests of a file share is made in the first of them, and lines are those of all."""
+        """Makes fixtures that the tests of a file share in the first of them; their lines are
+        recorded for all of them.
+        """
         shared = fixturedef.scope != "function"
         item = request._pyfuncitem
         if shared:
@@ -106,7 +111,7 @@ class Plugin:
                 cover(item.nodeid)
 
     def pytest_exception_interact(self, call: Any, report: Any) -> None:
-        """A test has failed, or a file of tests cannot be read."""
+        """Reports a test that has failed, or a file of tests that cannot be read."""
         self._error = call.excinfo.type.__name__
         if not hasattr(report, "when"):
             self._tell(test=report.nodeid, seconds=0, failed=True, error=self._error)
@@ -153,7 +158,7 @@ def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
 
 
 def _serve() -> list[str] | None:
-    """Returns in each new process with its arguments, and with None at the end."""
+    """Returns in each forked process with its arguments, and in the server with None at the end."""
     preloaded = Preloaded(_LIBRARIES, _PACKAGES)
     os.write(1, b"\n")
     for line in sys.stdin:

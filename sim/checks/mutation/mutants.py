@@ -25,9 +25,9 @@ OPERATORS = {
     "return": "a function returns None",
     "jump": "break and continue in place of each other",
 }
-"""Kind of change -> what it is. The last two are made in host code alone."""
+"""The kinds of changes, with descriptions. The last two are made only in host code."""
 _HOST = "sim/"
-"""Where host code is; all else is hardware."""
+"""The folder of host code; all other files are hardware."""
 _BINARY = {
     ast.Add: ("+", "-"),
     ast.Sub: ("-", "+"),
@@ -70,7 +70,7 @@ _NAMES_ONLY = ("name", "attrs", "domain", "src_loc_at")
 """Arguments without effect on the hardware."""
 _HOST_LEFT_ALONE = (*_LEFT_ALONE, "tqdm", "NewType", "ParamSpec")
 _HOST_NAMES_ONLY = (*_NAMES_ONLY, "timeout", "stacklevel", "help", "metavar", "desc", "unit")
-"""The same in host code."""
+"""Arguments without effect on host code."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ class Mutant:
     """One change in a source file.
 
     Attributes:
-        file: The file, from the project's folder on.
-        number: Its place among the mutants of the file.
+        file: Path of the file, relative to the project's folder.
+        number: Its index among the mutants of the file.
         operator: A key of OPERATORS.
-        line: Where it is, counted from 1.
-        scope: The class and function around it; empty at the file's top.
-        change: The lines around it in one, with ``[-what was there-]{+what is there now+}``; a number behind it, if
-            the scope has that more than once.
-        fault: The same, in the form that theorems use.
+        line: Its line, counted from 1.
+        scope: The enclosing class and function; empty at module level.
+        change: The lines around it in one, with ``[-old-]{+new+}``, followed by a number if the
+            scope has that more than once.
+        fault: The change in the form that theorems use.
     """
 
     file: str
@@ -98,12 +98,13 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Its key, which does not depend on the lines before it."""
+        """The key of the mutant, which does not depend on the lines before it."""
         return self.file, self.scope, self.change
 
     def rank(self, seed: int) -> bytes:
-        """Its place in the order in which a seed takes mutants: by its key, so that added or
-        removed mutants do not change it."""
+        """Returns the position in the order of a seed. It depends only on the key, so that added or
+        removed mutants do not change it.
+        """
         return sha256("\0".join((str(seed), *self.key)).encode()).digest()
 
     def __str__(self) -> str:
@@ -112,7 +113,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class _Edit:
-    """Bytes ``start`` to ``end`` are replaced."""
+    """A replacement of the bytes ``start`` to ``end``."""
 
     operator: str
     start: int
@@ -122,12 +123,12 @@ class _Edit:
 
 
 def module_of(file: str) -> str:
-    """What Python calls a file of the project."""
+    """Returns the Python module name of a file of the project."""
     return ".".join(Path(file).with_suffix("").parts).removesuffix(".__init__")
 
 
 def mutants_of(file: str, source: str) -> list[Mutant]:
-    """All mutants of a file, by their place in it."""
+    """Returns all mutants of a file, by position."""
     content, found, seen = source.encode(), [], {}
     walk = (_HostEdits if file.startswith(_HOST) else _Edits)(content)
     edits = {(edit.start, edit.end, edit.new): edit for edit in walk.all()}
@@ -160,7 +161,7 @@ def _end_of_line(content: bytes, place: int) -> int:
 
 
 def _fault(file: str, content: bytes, edit: _Edit) -> Fault:
-    """The edit with enough context lines to make its text unique."""
+    """Returns the edit with enough context lines to make its text unique."""
     begin, end = content.rfind(b"\n", 0, edit.start) + 1, _end_of_line(content, edit.end)
     while content.count(content[begin:end]) > 1:
         begin, end = (
@@ -172,7 +173,7 @@ def _fault(file: str, content: bytes, edit: _Edit) -> Fault:
 
 
 def _called(node: ast.AST) -> str:
-    """The last name of what is called."""
+    """Returns the last name of the called expression."""
     function = node.func if isinstance(node, ast.Call) else None
     match function:
         case ast.Attribute(attr=name) | ast.Name(id=name):
@@ -194,10 +195,10 @@ class _Edits:
         self._scope: list[str] = []
 
     def all(self) -> Iterator[_Edit]:
-        """All edits, in no order, some more than once."""
+        """Yields all edits, unordered, some more than once."""
         yield from self._children(ast.parse(self._content))
 
-    # Places.
+    # Positions.
 
     def _start(self, node: Any) -> int:
         return self._starts[node.lineno - 1] + node.col_offset
@@ -212,7 +213,7 @@ class _Edits:
         return _Edit(operator, self._start(node), self._end(node), new, ".".join(self._scope))
 
     def _symbol(self, left: Any, right: Any, old: str, new: str) -> _Edit:
-        """Another symbol between two operands."""
+        """Returns an edit of the symbol between two operands."""
         start, between = (
             self._end(left),
             self._content[self._end(left) : self._start(right)].decode(),
@@ -269,7 +270,8 @@ class _Edits:
                     if type(compared) in self.compared:
                         yield self._symbol(left, right, *self.compared[type(compared)])
             case ast.UnaryOp():
-                sign = "not" if isinstance(node.op, ast.Not) else "~"  # each other sign is as long
+                # Every other sign has this length
+                sign = "not" if isinstance(node.op, ast.Not) else "~"
                 yield _Edit(
                     "invert",
                     self._start(node),
@@ -285,7 +287,7 @@ class _Edits:
             case ast.Dict() if node.keys and all(
                 isinstance(key, ast.Constant) for key in node.keys
             ):
-                for value in node.values:  # as layouts and signatures are written
+                for value in node.values:  # The keys of layouts and signatures are not changed
                     yield from self._number("width", value)
                     if not isinstance(value, ast.Constant):
                         yield from self._visit(value)
@@ -300,7 +302,7 @@ class _Edits:
         return _called(call) == "__init__"
 
     def _assigned(self, node: ast.AugAssign) -> Iterator[_Edit]:
-        """Assignments of the hardware are left out, each by itself."""
+        """Yields the removals of assignments of the hardware, one at a time."""
         target = node.target
         while isinstance(target, ast.Subscript):
             target = target.value
@@ -326,7 +328,7 @@ class _Edits:
             condition = operands[0]
             for stuck in ("0", "1"):
                 yield self._put("stuck", condition, stuck)
-            # Of others there is a change that does the same.
+            # For others an equivalent change exists.
             if not (
                 isinstance(condition, ast.UnaryOp)
                 or (
@@ -371,7 +373,9 @@ class _Edits:
                     yield from self._visit(part)
 
     def _number(self, operator: str, node: ast.expr) -> Iterator[_Edit]:
-        """A number, or the name of one in the place of a width or an index, and those beside it."""
+        """Yields changes of a number, or of a named number used as a width or an index, to adjacent
+        ones.
+        """
         match node:
             case ast.Constant(value=bool(value)):
                 yield self._put(operator, node, str(not value))
@@ -388,8 +392,7 @@ class _Edits:
 
 
 class _HostEdits(_Edits):
-    """Visits a file of host code. Texts, annotations, decorators and checks of types are left
-    alone."""
+    """Visits a file of host code. Texts, annotations, decorators and type checks are not mutated."""
 
     binary, compared = _HOST_BINARY, _HOST_COMPARED
 
@@ -399,7 +402,7 @@ class _HostEdits(_Edits):
                 return
             case ast.Assign(targets=[ast.Name(id="__all__")]):
                 return
-            case ast.Assign(value=ast.BinOp(op=ast.BitOr())) if not self._scope:  # a union of types
+            case ast.Assign(value=ast.BinOp(op=ast.BitOr())) if not self._scope:  # A union of types
                 return
             case ast.Call() if _called(node) in _HOST_LEFT_ALONE:
                 return
@@ -460,8 +463,9 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def statement_at(tree: ast.Module, line: int) -> tuple[range, range]:
-    """The lines of the innermost statement around a line, without those of statements in it; and the lines of the
-    function around it, or of the file."""
+    """Returns the lines of the innermost statement around a line, without those of nested
+    statements; and the lines of the enclosing function, or of the file.
+    """
     inner, around = range(line, line + 1), None
     nodes = [tree.body]
     while nodes:
@@ -490,5 +494,5 @@ def statement_at(tree: ast.Module, line: int) -> tuple[range, range]:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a name is a constant's, or a number of bits."""
+    """Whether a name is that of a constant, or of a number of bits."""
     return name.isupper() or name.lower().endswith("bits")

@@ -1,4 +1,6 @@
-"""Modules that a process imports once before it forks for each mutant; a fork imports what a mutant changes again."""
+"""Imports modules once before a process forks for each mutant; the fork imports again what the
+mutant changes.
+"""
 
 import builtins
 import gc
@@ -14,12 +16,13 @@ from typing import Any
 __all__ = ["Preloaded"]
 
 _NOT_REWRITTEN = "PYTEST_DONT_REWRITE"
-"""In the docstring of a module, this has pytest leave its assertions alone: else it warns of plugins that were
-imported before it."""
+"""In the docstring of a module, this makes pytest not rewrite its assertions: it would warn of
+plugins that were imported before it.
+"""
 
 
 class Preloaded:
-    """Imports libraries, and all modules of packages; what cannot be imported is left out."""
+    """Imports libraries, and all modules of packages, except those that cannot be imported."""
 
     def __init__(self, libraries: Iterable[str], packages: Iterable[str]) -> None:
         self._importers: dict[str, set[str]] = {}
@@ -37,11 +40,11 @@ class Preloaded:
             for name, path in self._files(tuple(packages))
             if path.exists()
         }
-        gc.freeze()  # what is loaded stays in memory that the forks share
+        gc.freeze()  # Loaded objects stay in memory that the forks share
 
     @staticmethod
     def _load(package: str) -> None:
-        """A package and all modules in it, apart from commands."""
+        """Imports a package and all modules in it, except commands."""
         path = import_module(package).__path__
         for found in pkgutil.walk_packages(path, f"{package}.", onerror=lambda name: None):
             if not found.name.endswith(".__main__"):
@@ -56,7 +59,7 @@ class Preloaded:
 
     @contextmanager
     def _recording(self) -> Iterator[None]:
-        """Notes which module imports which."""
+        """A context in which it is recorded which module imports which."""
         original: Any = builtins.__import__
 
         def noting(
@@ -82,7 +85,9 @@ class Preloaded:
             builtins.__import__ = original
 
     def _depending(self, changed: Iterable[str]) -> set[str]:
-        """The loaded modules that import changed ones or modules in these packages, and so on."""
+        """Returns the loaded modules that import changed ones, or modules in changed packages,
+        directly or indirectly.
+        """
         found, new = set(), list(changed)
         while new:
             module = new.pop()
@@ -94,7 +99,7 @@ class Preloaded:
         return found & sys.modules.keys()
 
     def forget_changed(self) -> None:
-        """Removes the modules whose files are no longer as they were, and those that depend on them."""
+        """Removes the modules whose files have changed, and those that depend on them."""
         changed = [
             name
             for name, (path, time) in self._times.items()

@@ -1,4 +1,4 @@
-"""The results of mutants, in a file of SQLite; the next call continues where that ends."""
+"""The results of mutants, in a file of SQLite, with which the next call continues."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -28,12 +28,12 @@ CREATE TABLE IF NOT EXISTS mutants (
 
 
 class StoreError(CommandError):
-    """A file that can't be read or written; one line with the reason."""
+    """A file that cannot be read or written. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class StoredResult:
-    """What is kept of a mutant."""
+    """The stored result of a mutant."""
 
     state: MutantState
     by: str
@@ -41,14 +41,16 @@ class StoredResult:
 
 
 def digest_of(paths: Iterable[Path]) -> str:
-    """Of the content of files."""
+    """Returns the digest of the content of files."""
     return sha256(b"\0".join(path.read_bytes() for path in sorted(paths))).hexdigest()
 
 
 class Store:
-    """The file, which is made if it is not there. A mutant's result is kept for one text of its
-    source file: after a change of that file it is determined again. StoreError for what is no such
-    file."""
+    """The results file, which is created if it is missing; StoreError for any other file.
+
+    A mutant's result is valid for one version of its source file: after a change of that file it is
+    determined again.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
@@ -62,14 +64,16 @@ class Store:
         self._file.close()
 
     def netlists(self, unit: Unit, sources: str) -> tuple[str, ...] | None:
-        """Digests of a unit's netlists, if it was run without a mutant, on these sources."""
+        """Returns the digests of a unit's netlists, if it was run without a mutant on these
+        sources.
+        """
         row = self._file.execute(
             "SELECT netlists FROM baselines WHERE unit = ? AND sources = ?", (unit.name, sources)
         ).fetchone()
         return row and tuple(row[0].split())
 
     def add_baseline(self, found: Baseline, sources: str) -> None:
-        """Keeps what a unit's tests take without a mutant."""
+        """Stores the times and results of a unit's tests without a mutant."""
         with self._file:
             self._file.execute(
                 "INSERT OR REPLACE INTO baselines VALUES (?, ?, ?)",
@@ -85,15 +89,21 @@ class Store:
                 )
 
     def lines(self, unit: Unit, sources: str) -> bytes:
-        """Which tests run which lines of a unit of host code that was run without a mutant, on these sources."""
+        """Returns which tests run which lines of a unit of host code, which must have been run
+        without a mutant on these sources.
+        """
         (record,) = self._file.execute(
             "SELECT record FROM lines WHERE unit = ? AND sources = ?", (unit.name, sources)
         ).fetchone()
         return record
 
     def plan(self, unit: Unit, sources: str) -> TrialPlan:
-        """The best order of a unit's tests, for sources on which they were run without a mutant: by
-        killed mutants a second; a new test counts as if it killed the next one."""
+        """Returns the best order of a unit's tests, which must have been run without a mutant on
+        these sources.
+
+        Tests are ordered by killed mutants per second; a new test counts as if it killed the next
+        one.
+        """
         rows = list(
             self._file.execute(
                 "SELECT name, is_test, alone, kills, spent FROM tests WHERE unit = ?", (unit.name,)
@@ -111,7 +121,7 @@ class Store:
         )
 
     def add(self, unit: Unit, source: str, trial: Trial) -> None:
-        """Keeps what became of a mutant of a file with this digest."""
+        """Stores the result of a mutant of a file with this digest."""
         with self._file:
             self._file.execute(
                 "INSERT OR REPLACE INTO mutants VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -134,7 +144,7 @@ class Store:
             )
 
     def of(self, mutant: Mutant, source: str) -> StoredResult | None:
-        """What became of a mutant of a file with this digest, if that is known."""
+        """Returns the result of a mutant of a file with this digest; None if it is unknown."""
         row = self._file.execute(
             "SELECT state, killer, seconds FROM mutants WHERE file = ? AND source = ? AND scope = ? AND change = ?",
             (mutant.file, source, mutant.scope, mutant.change),

@@ -1,4 +1,4 @@
-"""The trial of one mutant: it is written to a copy of the project, and its tests are run there."""
+"""Tries one mutant: writes it to a copy of the project, and runs its tests there."""
 
 import json
 import math
@@ -32,22 +32,22 @@ from sim.support.children import end_group
 __all__ = ["Baseline", "MutantState", "Trial", "TrialPlan", "baseline", "trial"]
 
 _HERE = Path(__file__).resolve().parents[3]
-"""Where this package is from."""
+"""The folder that contains this package's project."""
 _JUDGE = (sys.executable, "-m", "sim.checks.mutation.judge")
 _CAN_FORK = hasattr(os, "fork")
 _LEFT_OUT = shutil.ignore_patterns(".*", "build", "*.vcd", "*.fst", "*.sqlite", "*.egg-info")
 _MORE_CPU, _LEAST_CPU = 2, 8.0
-"""A test may take so many times the CPU that it takes without a mutant, and so many seconds more."""
+"""Limit of a test's CPU time: the factor on its time without a mutant, and the seconds to add."""
 _MORE_TIME, _LEAST_TIME = 10, 300.0
-"""So it is with all tests of a stage, in seconds that pass."""
+"""Limit of the elapsed time of all tests of a stage, likewise."""
 _COMPILES = 0.5
-"""Seconds of CPU of a test that may have compiled a model."""
+"""CPU seconds above which a test may have compiled a model."""
 _PRESETS = ("tiny", "small", "default")
 """Machines whose netlists are compared."""
 
 
 class MutantState(Enum):
-    """What became of a mutant."""
+    """The result of a mutant."""
 
     KILLED = "killed"
     HANGS = "killed: hangs"
@@ -58,13 +58,13 @@ class MutantState(Enum):
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """How the tests of a unit are run.
+    """The plan of a unit's tests.
 
     Attributes:
-        order: Names of tests, those first that kill soonest.
-        seconds: Name of a test, a stage or a theorem -> seconds without a mutant, of CPU for tests.
+        order: Names of tests, those first that kill fastest.
+        seconds: Seconds without a mutant, by the name of a test (CPU time), a stage or a theorem.
         netlists: Digests of the netlists without a mutant.
-        only: Of host code, the tests that run the mutant; None for all.
+        only: For host code, the tests that run the mutant; None for all.
     """
 
     order: tuple[str, ...] = ()
@@ -73,7 +73,9 @@ class TrialPlan:
     only: tuple[str, ...] | None = None
 
     def limited_to(self, longest: float) -> "TrialPlan":
-        """Only with tests that take so many seconds at most without a mutant."""
+        """Returns the plan with only the tests that take at most ``longest`` seconds without a
+        mutant.
+        """
         if longest == math.inf:
             return self
         tests = self.order if self.only is None else self.only
@@ -84,8 +86,12 @@ class TrialPlan:
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a mutant; ``by`` which test or theorem, or what was wrong with it. ``spent``: seconds of CPU by
-    test."""
+    """The result of a mutant.
+
+    Attributes:
+        by: The test or theorem that detected it, or the error that it causes.
+        spent: Seconds of CPU by test.
+    """
 
     mutant: Mutant
     state: MutantState
@@ -96,9 +102,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What the tests of a unit take without a mutant, and which fail. ``tests``: name -> seconds of CPU; ``stages``:
-    name of a stage or theorem -> seconds. ``netlists``: their digests. ``lines``: which tests run which lines of host
-    code, a record of ``coverage``."""
+    """The results of a unit's tests without a mutant.
+
+    Attributes:
+        tests: Seconds of CPU by test.
+        stages: Seconds by stage or theorem.
+        netlists: Digests of the netlists.
+        lines: For host code, which tests run which lines, in the format of ``coverage``.
+    """
 
     unit: str
     tests: dict[str, float]
@@ -114,14 +125,15 @@ _locks: list[Any] = []
 
 @cache
 def _scratch() -> TemporaryDirectory[str]:
-    """A folder for this process alone, which is removed with it."""
+    """Returns a temporary folder of this process, which is removed with it."""
     return TemporaryDirectory(prefix="warpstack-mutate-", ignore_cleanup_errors=True)
 
 
 @cache
 def _copy(root: Path, folder: Path | None = None) -> Path:
-    """A copy of a project that is this process's own: of those in a folder one whose process has ended, with the
-    hardware's compiled models that are kept beside it, or else a new one."""
+    """Returns a copy of the project for this process: one in the folder whose process has ended,
+    with its compiled models, else a new one.
+    """
     places = folder if folder is not None and folder.is_dir() else Path(_scratch().name)
     for number in count():
         place = places / str(number)
@@ -134,7 +146,7 @@ def _copy(root: Path, folder: Path | None = None) -> Path:
 
 
 def _is_claimed(place: Path) -> bool:
-    """Claims a folder for this process until its end; False where another copy has it."""
+    """Claims a folder for this process until its end; False if another process has it."""
     if fcntl is None:
         return not (place / "project").exists()
     lock = (place / "lock").open("w")
@@ -149,14 +161,15 @@ def _is_claimed(place: Path) -> bool:
 
 @contextmanager
 def _mutated(root: Path, mutant: Mutant, folder: Path | None) -> Iterator[Path]:
-    """The copy with a mutant in it."""
+    """A context with the copy that contains a mutant."""
     copy = _copy(root, folder)
     if _CAN_FORK:
-        _judge(copy)  # it imports the original
+        _judge(copy)  # The judge imports the original
     path = copy / mutant.file
     source, state = path.read_bytes(), path.stat()
     path.write_text(mutant.fault.applied(source.decode()), encoding="utf-8")
-    # Python takes what it has compiled from a file of this time, to the second, and this size. No two mutants have one.
+    # Python takes a compiled file with this modification time, to the second, and size; no two
+    # mutants may share both.
     seconds = int(state.st_mtime) + next(_times)
     os.utime(path, (seconds, seconds))
     try:
@@ -186,8 +199,9 @@ class _Judge:
     def ask(
         self, arguments: list[str], environment: dict[str, str], limit: float | None
     ) -> int | None:
-        """Has a request answered by a separate process; returns its exit code, None if it did not
-        end in so many seconds."""
+        """Has a separate process answer a request; returns its exit code, None after ``limit``
+        seconds.
+        """
         asks, answers, code = self._process.stdin, self._process.stdout, None
         assert asks is not None and answers is not None
         asks.write(f"{json.dumps({'arguments': arguments, 'environment': environment})}\n".encode())
@@ -197,7 +211,7 @@ class _Judge:
                 code = int(answers.readline())
             return code
         finally:
-            if code != 0:  # its children end with it
+            if code != 0:  # Its child processes end with it
                 with suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
             if code is None:
@@ -210,14 +224,14 @@ def _judge(copy: Path) -> _Judge:
 
 
 def _path(copy: Path) -> str:
-    """Where Python finds the copy's modules, and this package if it has no such."""
+    """Returns the module path with the copy first, then this package."""
     return os.pathsep.join((str(copy), str(_HERE)))
 
 
 def _run(
     command: list[str], copy: Path, environment: dict[str, str], limit: float | None
 ) -> int | None:
-    """A program in a copy; its exit code, None if it did not end in so many seconds."""
+    """Runs a program in a copy; returns its exit code, None after ``limit`` seconds."""
     with subprocess.Popen(
         command,
         cwd=copy,
@@ -232,7 +246,7 @@ def _run(
             with suppress(subprocess.TimeoutExpired):
                 code = process.wait(limit)
         finally:
-            if code != 0:  # its children end with it
+            if code != 0:  # Its child processes end with it
                 end_group(process, patience=0)
     return code
 
@@ -246,12 +260,16 @@ def _ask(
     models: Path | None = None,
     more: dict[str, str] | None = None,
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """Sends a request to the judge; returns its answer, and its exit code, None if it did not end
-    in so many seconds.
+    """Sends a request to the judge; returns its answer, and its exit code, None after ``limit``
+    seconds.
 
     Parameters:
-        models: Where the hardware's compiled models are kept; by default nowhere.
-        more: Of its environment.
+        what: The check.
+        plan: The check's parameters.
+        copy: The copy of the project.
+        limit: Limit in seconds, None for none.
+        models: Folder of the hardware's compiled models; None: they are not kept.
+        more: Further variables of its environment.
     """
     with TemporaryDirectory(dir=copy.parent) as work:
         plan_file, out = Path(work, "plan"), Path(work, "out")
@@ -276,8 +294,9 @@ def _ask(
 
 
 def _digests(unit: Unit, copy: Path, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Of the netlists of a unit, up to the first that cannot be made or differs from the expected
-    one."""
+    """Returns the digests of the netlists of a unit, up to the first that cannot be made or differs
+    from the expected one.
+    """
     reports, _ = _ask(
         "netlist", {"tops": unit.netlists, "presets": _PRESETS, "wanted": wanted}, copy, _LEAST_TIME
     )
@@ -285,7 +304,7 @@ def _digests(unit: Unit, copy: Path, wanted: tuple[str, ...] = ()) -> tuple[str,
 
 
 def _elaborates(unit: Unit, copy: Path) -> bool:
-    """Whether a mutant is hardware at all."""
+    """Whether a mutant elaborates."""
     _, code = _ask(
         "netlist", {"tops": unit.netlists[:1], "presets": _PRESETS, "wanted": ()}, copy, _LEAST_TIME
     )
@@ -293,24 +312,26 @@ def _elaborates(unit: Unit, copy: Path) -> bool:
 
 
 def _models(unit: Unit, copy: Path) -> Path | None:
-    """Where compiled models of a unit's tests are kept."""
+    """Returns the folder of the compiled models of a unit's tests."""
     return copy.parent / "models" if unit.keeps_models else None
 
 
 def _kept(models: Path | None) -> int:
-    """How many files of compiled models are kept."""
+    """Returns the number of files of compiled models."""
     return sum(1 for _ in models.iterdir()) if models is not None and models.is_dir() else 0
 
 
 def _plan(files: tuple[str, ...], **others: Any) -> dict[str, Any]:
-    """The judge's instructions for tests: by default, all of them to their end."""
+    """Returns the judge's plan for tests; by default, all of them run to their end."""
     usual = {"order": [], "only": None, "limits": {}, "stop": False, "without": []}
     return {"tests": files, **usual, **others}
 
 
 def baseline(root: Path, unit: Unit, folder: Path | None = None) -> Baseline:
-    """Runs the tests of a unit of the project in a folder, and its theorems, without a mutant. Another folder keeps the
-    copies of the project for trials, which use the models that were compiled."""
+    """Runs the tests and theorems of a unit of a project without a mutant.
+
+    ``folder`` keeps the copies of the project for trials, which use the models compiled here.
+    """
     tests, stages, failed = {}, {}, []
     copy = _copy(root, folder)
     lines = Path(_scratch().name, f"lines of {unit.name}")
@@ -324,7 +345,7 @@ def baseline(root: Path, unit: Unit, folder: Path | None = None) -> Baseline:
         stages[stage] = time.monotonic() - began
         ended = {line["test"]: line for line in reports if "seconds" in line}
         if _kept(models) != kept:
-            # Once more what took long, with the models that were compiled: trials have them.
+            # Slow tests run again with the compiled models, which trials also have.
             slow = [name for name, line in ended.items() if line["seconds"] > _COMPILES]
             plan = _plan(files, without=unit.without, only=slow)
             reports, _ = _ask("tests", plan, copy, None, models=models, more=more)
@@ -348,12 +369,12 @@ def baseline(root: Path, unit: Unit, folder: Path | None = None) -> Baseline:
 
 
 def _is_among(test: str, given: tuple[str, ...]) -> bool:
-    """Whether a test is among those that pytest runs for these arguments."""
+    """Whether pytest runs a test for these arguments."""
     return any(test == one or test.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in given)
 
 
 class _Verdict(NamedTuple):
-    """What became of a mutant, and by which test or theorem."""
+    """The state of a mutant, and the test or theorem that determined it."""
 
     state: MutantState
     by: str
@@ -361,10 +382,10 @@ class _Verdict(NamedTuple):
 
 @dataclass
 class _MutantRun:
-    """The tests and theorems of a unit on a copy of the project that has the mutant.
+    """Runs the tests and theorems of a unit on a copy of the project with a mutant.
 
     Attributes:
-        spent: Test -> its seconds of CPU.
+        spent: Seconds of CPU by test.
     """
 
     unit: Unit
@@ -373,7 +394,7 @@ class _MutantRun:
     spent: dict[str, float] = field(default_factory=dict)
 
     def verdict(self) -> _Verdict:
-        """The verdict of the first test or theorem that detects the mutant."""
+        """Returns the verdict of the first test or theorem that detects the mutant."""
         for stage, files in self.unit.stages.items():
             is_own = stage == next(iter(self.unit.stages))
             if (found := self._run_stage(stage, files, is_own)) is not None:
@@ -384,8 +405,9 @@ class _MutantRun:
         return _Verdict(MutantState.SURVIVED, "no test runs it" if self.plan.only == () else "")
 
     def _run_stage(self, stage: str, files: tuple[str, ...], is_own: bool) -> _Verdict | None:
-        """Runs the tests of some files until one fails; None where the mutant has survived so far. ``is_own``: they are
-        the unit's own ones."""
+        """Runs the tests of some files until one fails; None if the mutant survives. ``is_own``:
+        they are the unit's own tests.
+        """
         unit, plan = self.unit, self.plan
         takes = plan.seconds[stage]
         if plan.only is not None:
@@ -433,11 +455,13 @@ class _MutantRun:
         return None
 
     def _failed(self, name: str, error: str, is_own: bool) -> _Verdict:
-        """The verdict of a test, or of a file of tests, that has failed by an exception of this name."""
+        """Returns the verdict for a test, or a file of tests, that has failed with an exception of
+        this name.
+        """
         if self.unit.is_host:
             is_stillborn = "::" not in name
         else:
-            # Other errors than these may come from hardware that cannot be made.
+            # Other errors may come from hardware that cannot be built.
             is_stillborn = (
                 is_own
                 and error not in ("AssertionError", "Failed")
@@ -463,8 +487,10 @@ def trial(
     root: Path, unit: Unit, mutant: Mutant, plan: TrialPlan, folder: Path | None = None
 ) -> Trial:
     """Writes a mutant to a copy of the project in a folder, and runs the tests of its unit until
-    one fails. If none of the unit's own tests detects a mutant, its netlist is compared with the
-    original's."""
+    one fails.
+
+    If none of the unit's own tests detects a mutant, its netlist is compared with the original's.
+    """
     began = time.monotonic()
     with _mutated(root, mutant, folder) as copy:
         run = _MutantRun(unit, plan, copy)

@@ -1,4 +1,6 @@
-"""Units and their mutants, from the testbenches' files ``units.toml`` and ``equivalents.toml``."""
+"""Units and their mutants, from the files ``units.toml`` and ``equivalents.toml`` of the
+testbenches.
+"""
 
 import tomllib
 from collections.abc import Sequence
@@ -19,13 +21,14 @@ class Unit:
     """A unit of the hardware, or a folder of host code.
 
     Attributes:
-        name: The folder of ``rtl``, or of ``sim``.
-        stages: Name -> the tests of it, as pytest is given them; in order.
-        netlists: The units by whose netlists a mutant is compared with the original: all its files are in them.
-        theorems: Name -> the file, of those that have a fault in one of its modules.
-        sources: Of host code, its files, as patterns; there are no netlists then, nor theorems.
-        keeps_models: Whether mutants use the hardware's compiled models that are there.
-        without: Tests that are not run, as pytest is given them.
+        name: The folder in ``rtl`` or in ``sim``.
+        stages: Arguments of pytest by the name of a stage of tests, in order.
+        netlists: The units whose netlists of a mutant are compared with the original: they contain
+            all its files.
+        theorems: Files by name of the theorems that have a fault in one of its modules.
+        sources: For host code, patterns of its files; it has no netlists and no theorems.
+        keeps_models: Whether mutants use the existing compiled models of the hardware.
+        without: Arguments of pytest for tests that are not run.
     """
 
     name: str
@@ -42,14 +45,14 @@ class Unit:
         return bool(self.sources)
 
     def files(self, root: Path) -> list[str]:
-        """Its source files, from the project's folder on."""
+        """Returns its source files, relative to the project's folder."""
         patterns = self.sources or (f"rtl/{self.name}/*.py",)
         return sorted(
             {str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern)}
         )
 
     def project_files(self, root: Path) -> list[Path]:
-        """All files on which its tests depend."""
+        """Returns all files on which its tests depend."""
         folders = ("rtl", "sim") if self.is_host else ("rtl",)
         return [
             *(path for folder in folders for path in (root / folder).rglob("*.py")),
@@ -57,13 +60,13 @@ class Unit:
         ]
 
     def test_files(self, root: Path) -> list[Path]:
-        """The files of its tests, with all that is beside them."""
+        """Returns the files of its tests, and all files beside them."""
         paths = {root / test.partition("::")[0] for tests in self.stages.values() for test in tests}
         folders = {path if path.is_dir() else path.parent for path in paths}
         return sorted(path for folder in folders for path in folder.glob("*.py"))
 
     def mutants(self, root: Path) -> list[Mutant]:
-        """All its mutants, file by file."""
+        """Returns all its mutants, file by file."""
         return [
             mutant
             for file in self.files(root)
@@ -74,11 +77,11 @@ class Unit:
 def units_of(
     root: Path, folder: Path, *, own: bool = False, theorems: str = "none"
 ) -> dict[str, Unit]:
-    """Name -> unit, of the file ``units.toml`` in a folder.
+    """Returns the units by name, from the file ``units.toml`` in a folder.
 
     Parameters:
-        own: With the tests of its own alone.
-        theorems: With none, with those that take a minute at most ("short"), or with "all".
+        own: Whether only the units' own tests are run.
+        theorems: Which theorems are proved: "none", "short" (those of at most a minute), or "all".
     """
     known = tomllib.loads((folder / "units.toml").read_text(encoding="utf-8"))
     files = (
@@ -111,7 +114,9 @@ def units_of(
 
 
 def reasons_of(folder: Path) -> dict[tuple[str, str, str], str]:
-    """Key of a mutant -> why it does what the original does, of the file ``equivalents.toml`` in a folder."""
+    """Returns the reasons why mutants are equivalent, by key, from the file ``equivalents.toml`` in
+    a folder.
+    """
     known = tomllib.loads((folder / "equivalents.toml").read_text(encoding="utf-8"))
     entries: Sequence[dict[str, str]] = known.get("equivalent", [])
     return {(entry["file"], entry["scope"], entry["change"]): entry["reason"] for entry in entries}

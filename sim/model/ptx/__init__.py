@@ -1,6 +1,8 @@
-"""The PTX interpreter: every thread of the grid runs its own PTX, without machine code, masks or tokens.
+"""The PTX interpreter: every thread of the grid runs its own PTX, without machine code, masks or
+tokens.
 
-It knows only :mod:`sim.toolchain.ptx.module`: compiled code, NVIDIA's or this project's, must leave the same memory.
+It depends on :mod:`sim.toolchain.ptx.module` alone. Compiled code, NVIDIA's or this project's, must
+leave the same memory.
 
 ==================== ==========================================================================================
 module               content
@@ -9,10 +11,10 @@ launch               the program placed in memory: variables, functions' address
 run                  the threads, round robin
 state                a thread with its frames; groups of neighbours, CTAs and their barriers
 program              functions as lists of operations
-slots, site          an instruction in its place: where its operands are, what is around it
-numbers, bits,       what instructions compute: with integers, bits, floating-point numbers
+slots, site          the positions of an instruction's operands, and its context
+numbers, bits,       arithmetic on integers, bits and floating-point numbers
 floats
-video                likewise, of video instructions
+video                video instructions
 select, special      comparisons, selections, conversions, moves; special registers
 access               loads, stores, atomics
 flow                 branches, calls, ends of threads

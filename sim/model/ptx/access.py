@@ -1,6 +1,6 @@
 """Loads, stores and atomic operations.
 
-An address that nothing is at, or that is not a multiple of what is moved, is a fault.
+An access to an unmapped address, or to one that is not a multiple of the access size, is a fault.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,11 +26,11 @@ from .state import Operation, PtxFaultError, PtxThread
 __all__ = ["ACCESS"]
 
 Locate = Callable[[PtxThread, list[int]], int]
-"""Computes an address."""
+"""A function that computes an address from a thread and its frame's values."""
 
 
 def _locate(site: Site, address: PtxAddress) -> Locate:
-    """The address in the instruction's space."""
+    """Returns a function that computes the operand's address within the instruction's space."""
     base, offset = address.base, address.offset
     launch = site.program.launch
     match base:
@@ -53,7 +53,7 @@ def _locate(site: Site, address: PtxAddress) -> Locate:
 
 
 class _Place:
-    """Memory in one space, for accesses of ``size`` bytes in all."""
+    """The operand in memory of an instruction that accesses ``size`` bytes."""
 
     def __init__(self, site: Site, address: PtxAddress, size: int, *, atomic: bool = False) -> None:
         self.atomic = atomic
@@ -84,11 +84,18 @@ class _Place:
                 return self.constants
 
     def _size(self, thread: PtxThread, space: PtxSpace) -> int:
-        """Bytes of a space; of local memory those that the thread's functions have declared."""
+        """Returns the size of a space in bytes; of local memory, what the thread's functions
+        declare.
+        """
         return thread.top if space is PtxSpace.LOCAL else len(self._bytes(thread, space))
 
     def _resolve(self, thread: PtxThread, values: list[int]) -> tuple[PtxSpace, int]:
-        """The space that is accessed, and the address in it."""
+        """Returns the accessed space and the address in it.
+
+        Raises:
+            PtxFaultError: The address is misaligned or outside the space, or the access is an
+                atomic operation on local memory.
+        """
         address = self.locate(thread, values)
         space = self.space
         if space is None:
@@ -108,11 +115,11 @@ class _Place:
         return space, address
 
     def is_global(self, thread: PtxThread, values: list[int]) -> bool:
-        """Whether they are in global memory."""
+        """Whether the access is to global memory."""
         return self._resolve(thread, values)[0] is PtxSpace.GLOBAL
 
     def read(self, thread: PtxThread, values: list[int]) -> bytes:
-        """The bytes that are there."""
+        """Reads the accessed bytes; raises PtxFaultError where nothing is mapped."""
         space, address = self._resolve(thread, values)
         try:
             if space is PtxSpace.GLOBAL:
@@ -122,7 +129,9 @@ class _Place:
         return bytes(self._bytes(thread, space)[address : address + self.size])
 
     def write(self, thread: PtxThread, values: list[int], content: bytes) -> None:
-        """Changes the bytes that are there."""
+        """Writes the accessed bytes; raises PtxFaultError where nothing is mapped or the space is
+        constant.
+        """
         space, address = self._resolve(thread, values)
         try:
             if space is PtxSpace.GLOBAL:
@@ -145,7 +154,7 @@ def _load(site: Site) -> Operation:
     assert isinstance(address, PtxAddress)
     kind = site.instruction.type
     place = _Place(site, address, kind.size * site.instruction.vector)
-    # A wider register is filled with the sign of what is loaded, if it has one.
+    # A wider register is sign-extended if the loaded type is signed, else zero-extended.
     results = [
         (site.slots.register(element), (1 << element.type.bits) - 1, number * kind.size)
         for number, element in enumerate(_elements(target))
@@ -186,7 +195,7 @@ def _store(site: Site) -> Operation:
     return run
 
 
-# Atomic operations: from the old value and the operands to the new one.
+# Atomic operations: the new value as a function of the old value and the operands.
 
 _CHANGES: Mapping[str, Callable[..., int]] = {
     "add": lambda kind, old, b: old + b,
@@ -223,7 +232,7 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
     def run(thread: PtxThread, values: list[int]) -> None:
         old = int.from_bytes(place.read(thread, values), "little")
         operands = [values[operand] for operand in places]
-        # Global memory takes subnormal numbers for zeros, shared memory does not.
+        # Atomic additions on global memory flush subnormal numbers, those on shared memory do not.
         new = (
             added(kind, old, *operands, flush=place.is_global(thread, values))
             if sums
@@ -237,7 +246,7 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
 
 
 def _space_test(site: Site) -> Operation:
-    """The test of isspacep."""
+    """isspacep: tests whether a generic address lies in the given space."""
     p, a = site.operand_slots
     windows, queried_space = site.program.launch.windows, site.instruction.space
 

@@ -1,4 +1,4 @@
-"""Logic, shifts and fields of bits: from an instruction to what it computes on unsigned numbers."""
+"""Logic, shifts and bit fields: for each instruction, a function of unsigned operands."""
 
 from collections.abc import Callable, Mapping
 
@@ -82,9 +82,10 @@ def _table(instruction: PtxInstruction) -> Compute:
 
 
 def _find_nth_set(mask: int, base: int, offset: int) -> int:
-    """The place of the nth set bit from ``base`` on, upwards or, where ``offset`` is negative, downwards.
+    """Returns the position of the nth set bit of ``mask`` from ``base`` on (PTX's fns).
 
-    0 asks for the bit at ``base`` itself. From beyond the mask no bit is found.
+    The search goes upwards, or downwards for a negative ``offset``. An ``offset`` of 0 tests the
+    bit at ``base`` itself. A ``base`` outside of the mask finds no bit.
     """
     if base >= Type.B32.bits:
         return -1
@@ -107,7 +108,7 @@ def _permuted(instruction: PtxInstruction) -> Compute:
 
 
 def _same(compute: Compute) -> Callable[[PtxInstruction], Compute]:
-    """A computation that is the same for all types."""
+    """Returns a maker whose computation does not depend on the instruction's type."""
     return lambda instruction: compute
 
 

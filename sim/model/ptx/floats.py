@@ -1,8 +1,8 @@
-"""Floating-point arithmetic: from an instruction to what it computes on bits.
+"""Floating-point arithmetic: for each instruction, a function of the operands' bits.
 
-Results are exact and rounded once, whole numbers and fractions in Python. Functions, and quotients that PTX wants
-approximated, are rounded to the nearest: compiled code may differ within the errors that PTX allows. Every NaN that
-arithmetic makes is the same one. Of zeros the negative one is less.
+Results are computed exactly, with Python's integers and fractions, and rounded once. Functions, and
+approximate quotients, are rounded to nearest: compiled code may differ within the errors that PTX
+allows. All arithmetic produces the same NaN. Minimum and maximum order -0 below +0.
 """
 
 import math
@@ -53,19 +53,19 @@ _HOLDS: Mapping[Comparison, str] = {
     Comparison.NUM: "<=>",
     Comparison.NAN: "?",
 }
-"""The outcomes of a comparison of which each relation holds."""
+"""The outcomes of a comparison for which each relation holds."""
 
 
 @dataclass(frozen=True)
 class _Real:
-    """A number: its sign, and its size, which is infinite or none for a NaN where it is a word."""
+    """A number of sign and magnitude; the magnitude is a Special for an infinity or a NaN."""
 
     negative: bool
     size: Fraction | Special
 
     @property
     def value(self) -> Fraction:
-        """Of a finite number."""
+        """The signed value; defined for finite numbers only."""
         assert isinstance(self.size, Fraction)
         return -self.size if self.negative else self.size
 
@@ -74,14 +74,23 @@ _NAN = _Real(False, Special.NAN)
 
 
 _WITHOUT_SIGN, _TWO = 0x7FFF_FFFF, 0x4000_0000
-"""Of a number in single precision; and 2 there: the least normal number multiplied by the power that the bias is."""
+"""Mask of a single-precision number without its sign; and the bits of 2.0, which is the least
+normal number multiplied by 2 to the power of the bias.
+"""
 _LEAST_SINGLE = Fraction(1, 1 << 126)
 """The least normal number of single precision."""
 
 
 @dataclass(frozen=True)
 class _Arithmetic:
-    """How an instruction reads numbers and writes results."""
+    """How an instruction reads floating-point operands and writes results.
+
+    Attributes:
+        form: Format of the operands and the result.
+        rounding: Direction of rounding.
+        flush: Whether subnormal operands and results are flushed to zero.
+        saturate: Whether the result is clamped to [0, 1].
+    """
 
     form: Format
     rounding: Rounding
@@ -98,7 +107,7 @@ class _Arithmetic:
         )
 
     def flushed(self, bits: int) -> int:
-        """A zero of its sign for a subnormal number."""
+        """Replaces a subnormal number with a zero of its sign, if the instruction flushes."""
         exponent = (1 << self.form.exponent) - 1 << self.form.fraction
         return bits & 1 << self.form.bits - 1 if self.flush and not bits & exponent else bits
 
@@ -109,7 +118,7 @@ class _Arithmetic:
         return _Real(number[0], Fraction(number[1]) * Fraction(2) ** number[2])
 
     def write(self, number: _Real) -> int:
-        """Rounded, flushed and saturated."""
+        """Returns the number rounded, flushed and saturated, as bits."""
         bits = self.flushed(_rounded(number, self.form, self.rounding))
         if self.saturate:
             one = encode(False, 1, 0, self.form, Rounding.NEAREST_EVEN)
@@ -117,7 +126,9 @@ class _Arithmetic:
         return bits
 
     def write_quotient(self, number: _Real) -> int:
-        """The same; what is flushed is what is too small with any exponent, as in NVIDIA's code."""
+        """Like :meth:`write`, but decides on flushing after rounding with an unbounded exponent, as
+        NVIDIA's code does.
+        """
         if self.flush and isinstance(number.size, Fraction):
             far = Fraction(2) ** self.form.bias
             if (
@@ -144,7 +155,7 @@ def _rounded(number: _Real, form: Format, rounding: Rounding) -> int:
 
 
 def _fused(x: _Real, y: _Real, z: _Real, rounding: Rounding) -> _Real:
-    """X * y + z."""
+    """Computes x * y + z, rounded once."""
     negative = x.negative != y.negative
     if _NAN.size in (x.size, y.size, z.size):
         return _NAN
@@ -157,7 +168,7 @@ def _fused(x: _Real, y: _Real, z: _Real, rounding: Rounding) -> _Real:
     total = x.value * y.value + z.value
     if total:
         return _Real(total < 0, abs(total))
-    # Zeros of one sign keep it; else a zero is positive, or negative where it is rounded down.
+    # A sum of zeros of one sign keeps the sign. Any other zero sum is +0, or -0 when rounding down.
     return _Real(negative if negative == z.negative else rounding is Rounding.DOWN, Fraction(0))
 
 
@@ -206,7 +217,7 @@ def _divided(x: _Real, y: _Real) -> _Real:
 
 
 _LARGE = Fraction(2) ** 126
-"""An approximated quotient by more than this is 0."""
+"""div.approx returns 0 for divisors above this magnitude."""
 
 
 def _quotient(instruction: PtxInstruction) -> Compute:
@@ -226,11 +237,13 @@ def _quotient(instruction: PtxInstruction) -> Compute:
 
 
 _UPPER_WORD = Format(20, 11)
-"""What the upper word of a number in double precision is."""
+"""The upper word of a double, read as a floating-point format."""
 
 
 def _gross(of_number: Callable[[_Real], _Real]) -> Compute:
-    """Of .approx.ftz in double precision: the upper word of a result is made of the operand's, the lower one is 0."""
+    """An .approx.ftz function in double precision: computes the result's upper word from the
+    operand's upper word and clears the lower word.
+    """
     how = _Arithmetic(_UPPER_WORD, Rounding.NEAREST_EVEN, flush=True, saturate=False)
     return lambda a: how.write(of_number(how.read(a >> 32))) << 32
 
@@ -243,7 +256,9 @@ def _reciprocal(instruction: PtxInstruction) -> Compute:
 
 
 def _root_of(x: _Real) -> _Real:
-    """The root, and a little more if it is not exact; of more bits than a result has."""
+    """Computes the square root with more bits than any result format; an inexact root has its last
+    bit set, as a sticky bit.
+    """
     if not isinstance(x.size, Fraction) or not x.size:
         return _NAN if x.negative and x.size != 0 else x
     if x.negative:
@@ -262,7 +277,7 @@ def _root(instruction: PtxInstruction) -> Compute:
 
 
 def _inverse_root_of(x: _Real) -> _Real:
-    """Infinities of their sign of zeros."""
+    """Computes the reciprocal of the square root; of a zero, the infinity of its sign."""
     if x.negative and x.size != 0:
         return _NAN
     return _divided(_ONE, x) if x.size == 0 else _root_of(_divided(_ONE, x))
@@ -328,7 +343,7 @@ def _test(instruction: PtxInstruction) -> Compute:
     return lambda a: int(holds(a & (1 << form.bits - 1) - 1))
 
 
-# Functions, as the double that the library has
+# Functions, evaluated in double precision by Python's math library
 
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "sin": math.sin,
@@ -342,7 +357,7 @@ _AT_INFINITY = {
     "lg2": (Special.NAN, Special.INFINITY),
     "rsqrt": (Special.NAN, Fraction(0)),
 }
-"""What functions have at the negative infinity and at the positive one."""
+"""The limits of functions at negative and at positive infinity."""
 
 
 def _function(instruction: PtxInstruction) -> Compute:
@@ -389,13 +404,13 @@ REALS: Mapping[str, Callable[[PtxInstruction], Compute]] = {
 
 
 def added(kind: Type, old: int, b: int, *, flush: bool) -> int:
-    """The sum that an atomic operation makes: to the nearest."""
+    """The sum of an atomic addition, rounded to nearest."""
     how = _Arithmetic(_FORMATS[kind], Rounding.NEAREST_EVEN, flush, False)
     return how.write(_fused(_ONE, how.read(old), how.read(b), how.rounding))
 
 
 def compares(instruction: PtxInstruction) -> Callable[[int, int], bool]:
-    """Whether the relation of a comparison holds."""
+    """Returns a predicate that tests whether the instruction's relation holds of two operands."""
     how = _Arithmetic.of(instruction)
     assert instruction.compare is not None
     return lambda a, b: (
@@ -419,7 +434,7 @@ def _order(x: _Real, y: _Real) -> str:
 
 
 def converted(instruction: PtxInstruction) -> Compute:
-    """The conversion of an instruction with a floating-point type."""
+    """The conversion of an instruction whose source or destination type is floating-point."""
     to, source = instruction.types
     if not source.floating:
         form, rounding = _FORMATS[to], _ROUNDINGS[instruction.rounding]
@@ -442,7 +457,7 @@ def converted(instruction: PtxInstruction) -> Compute:
         _FORMATS[to], direction, instruction.flush and to is Type.F32, instruction.saturate
     )
 
-    # NVIDIA's code flushes what is too small for single precision before it is rounded, with .sat after that.
+    # NVIDIA's code flushes results too small for single precision before rounding, with .sat after.
     narrows = (
         source is Type.F64 and to is Type.F32 and instruction.flush and not instruction.saturate
     )
@@ -467,7 +482,11 @@ def _whole(x: _Real, rounding: str) -> int:
 
 
 def _integer(x: _Real, to: Type, source: Type, rounding: str) -> int:
-    """The integer within the type; of a NaN 0, or where 64 bits are on one side the top bit of 32 or 64 alone."""
+    """Rounds to an integer and clamps it to the type's range.
+
+    A NaN gives 0. If the source or the destination has 64 bits, it gives the number of 32 or 64
+    bits with only the top bit set, clamped to the type's range.
+    """
     least = -(1 << to.bits - 1) if to.signed else 0
     largest = least + (1 << to.bits) - 1
     if x.size is Special.NAN:

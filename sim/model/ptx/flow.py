@@ -22,7 +22,7 @@ from .state import (
 __all__ = ["FLOW", "giver", "taker"]
 
 _DEEPEST = 10_000
-"""Calls within one another before a recursion is taken to be endless."""
+"""The limit of call depth: deeper recursion is taken to be endless."""
 
 
 def _branch(site: Site) -> Operation:
@@ -45,7 +45,7 @@ def _indexed_branch(site: Site) -> Operation:
 
 
 def _nothing(_: Site) -> Operation:
-    """Orders, hints and waits: a machine that does one instruction after the other has nothing to do."""
+    """Fences, hints and waits: no operation, because the interpreter executes in program order."""
     return lambda thread, values: None
 
 
@@ -60,7 +60,7 @@ def _trap(site: Site) -> Operation:
 
 
 def giver(slots: Slots, item: object) -> Give:
-    """Reads an argument or result of a frame."""
+    """Returns a function that reads an argument or a result from a frame."""
     if isinstance(item, PtxVariable):
         number = slots.parameter(item)
         return lambda frame: bytes(frame.parameters[number])
@@ -69,7 +69,7 @@ def giver(slots: Slots, item: object) -> Give:
 
 
 def taker(slots: Slots, item: PtxRegister | PtxVariable | Sink) -> Take:
-    """Writes a parameter or result of a frame."""
+    """Returns a function that writes a parameter or a result to a frame."""
     if isinstance(item, PtxVariable):
         number, size = slots.parameter(item), item.size
 
@@ -160,7 +160,7 @@ FLOW: Mapping[str, Maker] = {
     "call": _call,
     "ret": _return,
     "exit": _exit,
-    # NVIDIA's assembler makes the same instruction of both.
+    # NVIDIA's assembler translates trap and brkpt to the same instruction.
     "trap": _trap,
     "brkpt": _trap,
     **dict.fromkeys(("membar", "prefetch", "prefetchu", "pmevent"), _nothing),

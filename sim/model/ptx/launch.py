@@ -26,21 +26,28 @@ __all__ = ["PtxLaunch", "place"]
 
 _CONSTANT_ALIGNMENT = 256
 _DYNAMIC_ALIGNMENT = 16
-"""Of shared memory whose size the launch decides, at least (ours: as in NVIDIA's files)."""
+"""Least alignment in bytes of shared memory whose size the launch decides (ours: as in NVIDIA's
+files).
+"""
 _FUNCTION_BYTES = 32
-"""Distance of functions' addresses (ours: no code is there)."""
+"""Distance between the addresses of functions (ours: no code is stored there)."""
 
 
 @dataclass(frozen=True)
 class PtxLaunch:
     """A grid to run. Sizes are in bytes.
 
-    ``parameters`` are the entry's arguments, as bytes each; ``parameter_block`` has them where their addresses are.
-    ``addresses`` are those of functions, and of const, global and shared variables within their space. ``shared`` is
-    per CTA (``dynamic`` of it sized by the launch), ``local`` per thread. ``buffers`` maps names to address and size,
-    as :class:`~sim.launch.Launch` has them. ``constants`` are in global memory, too, from ``constant_base`` on.
-    ``undefined`` is what registers hold, cut to their width, and in its lowest byte shared and local memory, before
-    anything is written: a program whose result depends on it is wrong.
+    Attributes:
+        parameters: The entry's arguments, each as bytes.
+        addresses: Address by name, of functions, and of const, global and shared variables within
+            their space.
+        shared: Shared memory of a CTA.
+        dynamic: The part of ``shared`` whose size the launch decides.
+        local: Local memory of a thread.
+        buffers: Address and size by name, as in :class:`~sim.launch.Launch`.
+        constants: The const space. It is also mapped in global memory, from ``constant_base`` on.
+        undefined: Initial content of registers, cut to their width; its lowest byte fills shared
+            and local memory. A program whose result depends on it reads uninitialised storage.
     """
 
     module: PtxModule
@@ -60,14 +67,16 @@ class PtxLaunch:
 
     @cached_property
     def parameter_offsets(self) -> Mapping[PtxRegister | PtxVariable, int]:
-        """Addresses of the entry's parameters."""
+        """Offsets of the entry's parameters in :attr:`parameter_block`."""
         return dict(
             zip(self.entry.parameters, parameter_offsets(self.entry.parameters)[0], strict=True)
         )
 
     @cached_property
     def local_offsets(self) -> tuple[Mapping[PtxVariable, int], int]:
-        """Where the module's variables in local space are in each thread's, and their bytes."""
+        """Offsets of the module's local variables in each thread's local memory, and their total
+        size.
+        """
         offsets: dict[PtxVariable, int] = {}
         end = 0
         for variable in self.module.variables:
@@ -78,7 +87,7 @@ class PtxLaunch:
 
     @cached_property
     def parameter_block(self) -> bytes:
-        """The arguments in the format of memory."""
+        """The arguments as one block, laid out as the entry's parameter space."""
         _, size = parameter_offsets(self.entry.parameters)
         block = bytearray(size)
         for at, content in zip(self.parameter_offsets.values(), self.parameters, strict=True):
@@ -87,7 +96,9 @@ class PtxLaunch:
 
     @cached_property
     def windows(self) -> Mapping[PtxSpace, range]:
-        """Generic addresses of the spaces that have some of their own; all others are those of global memory."""
+        """Ranges of generic addresses of the shared, local and const windows; all other addresses
+        are global.
+        """
         return {
             PtxSpace.SHARED: range(SHARED_WINDOW, SHARED_WINDOW + WINDOW_BYTES),
             PtxSpace.LOCAL: range(LOCAL_WINDOW, LOCAL_WINDOW + WINDOW_BYTES),
@@ -96,7 +107,7 @@ class PtxLaunch:
 
     @property
     def threads(self) -> int:
-        """Threads of a CTA."""
+        """Number of threads of a CTA."""
         return self.block[0] * self.block[1] * self.block[2]
 
 
@@ -121,7 +132,7 @@ def _entry(module: PtxModule, name: str | None) -> PtxFunction:
 
 
 def _static(module: PtxModule) -> dict[PtxSpace, list[PtxVariable]]:
-    """The variables that exist once, by space."""
+    """Groups the variables of the module and its functions by space."""
     found: dict[PtxSpace, list[PtxVariable]] = {space: [] for space in PtxSpace}
     for variable in (
         *module.variables,
@@ -132,7 +143,9 @@ def _static(module: PtxModule) -> dict[PtxSpace, list[PtxVariable]]:
 
 
 def _lay_out(variables: list[PtxVariable], addresses: dict[str, int], base: int = 0) -> int:
-    """Gives variables addresses behind one another, those without a size last; returns the bytes that they take."""
+    """Assigns consecutive addresses to variables, with unsized arrays last; returns the size in
+    bytes.
+    """
     end = 0
     open_arrays = [variable for variable in variables if variable.count is None]
     for variable in variables:
@@ -154,7 +167,11 @@ def _content(
     addresses: Mapping[str, int],
     generic: Mapping[str, int],
 ) -> bytes:
-    """First values as bytes. ``generic`` is what generic addresses of some variables have more than their own."""
+    """Returns the initial values of variables as bytes.
+
+    ``generic`` gives, by name, the difference between a variable's generic address and its address
+    in its space.
+    """
     content = bytearray(size)
     for variable in variables:
         at, width = addresses[variable.name] - base, variable.type.size
@@ -180,7 +197,7 @@ def _arguments(
     arguments: list[Argument],
     buffers: Mapping[str, tuple[int, int]],
 ) -> tuple[bytes, ...]:
-    """The bytes of each parameter."""
+    """Encodes the arguments; returns the bytes of each parameter."""
     offsets, _ = parameter_offsets(entry.parameters)
     parameters = []
     for number, (variable, offset) in enumerate(zip(entry.parameters, offsets, strict=True)):
@@ -203,7 +220,10 @@ def place(
     dynamic_shared: int = 0,
     undefined: int = 0,
 ) -> PtxLaunch:
-    """Places a program and its arguments' buffers in a fresh memory. ProgramError where they do not fit together."""
+    """Places a program and the buffers of its arguments in a new memory.
+
+    Raises ProgramError if the arguments do not match the entry's parameters.
+    """
     function = _entry(module, entry)
     arguments = list(arguments)
     if (why := function.bounds.refusal(block)) is not None:
@@ -214,7 +234,7 @@ def place(
     }
     own = CallGraph(module).shared_variables(function.name)
     shared = _lay_out(own, addresses)
-    # Other kernels' variables are nowhere: an access of one is beyond what this kernel has.
+    # Shared variables of other kernels get no address here: an access to one is out of range.
     addresses.update(
         {variable.name: shared for variable in variables[PtxSpace.SHARED] if variable not in own}
     )

@@ -1,8 +1,8 @@
-"""Arithmetic: from an instruction to what it computes.
+"""Integer arithmetic: for each instruction, a function of its operands.
 
-Numbers are unsigned, cut to the width of their operand; results are cut where they are stored. What
-the description of PTX leaves open is ours, as NVIDIA's assembler does it: a quotient by 0 is all
-ones, and so is the remainder.
+Operands are unsigned and cut to their width; results are cut where they are stored. Where the PTX
+manual leaves a result undefined, it is as in NVIDIA's compiled code (ours): division by 0 gives all
+ones, and so does its remainder.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,23 +15,23 @@ from .state import Operation, PtxThread
 __all__ = ["ARITHMETIC", "CARRYING", "Compute", "number_of", "saturated"]
 
 Compute = Callable[..., int]
-"""From the operands' values to the result's."""
+"""Computes a result from the values of the operands."""
 
 
 def number_of(value: int, kind: Type) -> int:
-    """The number that a value of a type stands for."""
+    """Interprets the bits of a value as a number of the type."""
     value &= (1 << kind.bits) - 1
     return value - (1 << kind.bits) if kind.signed and value >> kind.bits - 1 else value
 
 
 def saturated(number: int, kind: Type) -> int:
-    """The nearest number of a type."""
+    """Clamps a number to the range of the type."""
     least = -(1 << kind.bits - 1) if kind.signed else 0
     return min(max(number, least), least + (1 << kind.bits) - 1)
 
 
 def _of_numbers(compute: Compute) -> Callable[[PtxInstruction], Compute]:
-    """A computation on numbers of the instruction's type."""
+    """A computation on operands interpreted as numbers of the instruction's type."""
 
     def make(instruction: PtxInstruction) -> Compute:
         kind = instruction.type
@@ -63,7 +63,7 @@ def _remainder(a: int, b: int) -> int:
 
 
 def _half_of_product(instruction: PtxInstruction) -> Callable[[int], int]:
-    """What counts of a product."""
+    """Returns a function that selects the half of a product that the instruction keeps."""
     shift = instruction.type.bits if instruction.half is PtxHalf.HI else 0
     return lambda product: product >> shift
 
@@ -81,7 +81,7 @@ def _product_and_sum(instruction: PtxInstruction) -> Compute:
 
 
 def _short(value: int, signed: bool) -> int:
-    """The number in the low 24 bits."""
+    """Returns the low 24 bits as a number."""
     value &= 0xFF_FFFF
     return value - (1 << 24) if signed and value >> 23 else value
 
@@ -118,8 +118,8 @@ ARITHMETIC: Mapping[str, Callable[[PtxInstruction], Compute]] = {
 """Makers of computations, by opcode."""
 
 
-# With the carry flag, which is the thread's. A subtraction adds the complement, as NVIDIA's code
-# does, so that its carry means no borrow: ours, for programs that mix additions and subtractions.
+# With the thread's carry flag. A subtraction adds the complement, as NVIDIA's code does, so that a
+# set carry means no borrow (ours; it matters to programs that mix additions and subtractions).
 
 
 def _carrying_sum(negative: bool, takes: bool) -> Maker:

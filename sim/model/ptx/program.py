@@ -1,4 +1,4 @@
-"""A PTX program as operations: every function's body as a list of them."""
+"""Translates the functions of a PTX program to lists of operations."""
 
 from sim.support.alignment import round_up
 from sim.toolchain.ptx.module import PtxFunction, PtxLabel, PtxRegister, PtxSpace, PtxVariable
@@ -21,11 +21,11 @@ __all__ = ["PtxFunctions"]
 _MAKERS = {**SELECT, **ACCESS, **FLOW, **TOGETHER}
 _COMPUTE = {**ARITHMETIC, **BITS, **VIDEO}
 KNOWN = frozenset({*_MAKERS, *_COMPUTE, *CARRYING, *REALS})
-"""Opcodes that can be executed."""
+"""The opcodes that the interpreter implements."""
 
 
 class PtxFunctions:
-    """All functions of a launch's module, translated when they are first needed."""
+    """The functions of a launch's module. Each is translated when it is first called."""
 
     def __init__(self, launch: PtxLaunch) -> None:
         self.launch = launch
@@ -38,12 +38,12 @@ class PtxFunctions:
         }
 
     def at_address(self, address: int) -> ExecutableFunction | None:
-        """The function at an address."""
+        """Returns the function at an address, None if there is none."""
         name = self._by_address.get(address)
         return self.code(name) if name is not None else None
 
     def code(self, name: str) -> ExecutableFunction:
-        """A function by its name."""
+        """Returns the function of a name."""
         if name not in self._codes:
             self._codes[name] = self._translated(self.launch.module.functions[name])
         return self._codes[name]
@@ -86,7 +86,7 @@ def _local_offsets(function: PtxFunction) -> tuple[dict[PtxVariable, int], int]:
 
 
 def _operation(site: Site) -> Operation:
-    """An instruction with its guard."""
+    """Returns an instruction's operation, executed only where its guard holds."""
     run, guard = _unguarded(site), site.instruction.guard
     if guard is None:
         return run
@@ -111,7 +111,7 @@ def _unguarded(site: Site) -> Operation:
 
 
 def _computation(site: Site, compute: Compute) -> Operation:
-    """An operation that computes a result from values."""
+    """Returns an operation that stores a value computed from the operands."""
     (d, _), *sources = (site.slots.predicate(operand) for operand in site.instruction.operands)
     target = site.instruction.operands[0]
     assert isinstance(target, PtxRegister)

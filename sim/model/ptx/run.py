@@ -1,4 +1,4 @@
-"""Runs a PTX program: its threads run round robin, see :mod:`sim.model.threads`.
+"""Runs the threads of a PTX program round robin; see :mod:`sim.model.threads`.
 
 For a program without races the final memory equals that of compiled code.
 """
@@ -19,7 +19,7 @@ MAX_INSTRUCTIONS = 50_000_000
 
 
 class PtxRunError(Exception):
-    """A run that can't continue: which thread, at which line and column of the text, and why."""
+    """A run that cannot continue, with the thread, the line and column in the text, and the reason."""
 
     def __init__(self, thread: PtxThread, cause: str) -> None:
         frame = thread.frame
@@ -32,7 +32,11 @@ class PtxRunError(Exception):
 
 @dataclass(frozen=True)
 class PtxResult:
-    """A run's end; the memory it left is the launch's. ``trap``: the line of the trap that ended it."""
+    """The end of a run; the launch's memory holds its results.
+
+    Attributes:
+        trap: Line of the trap instruction that ended the run, None without one.
+    """
 
     instructions: int
     trap: int | None = None
@@ -58,7 +62,9 @@ class _Run:
             self.runnable.reverse()
 
     def turn(self, thread: PtxThread) -> int:
-        """Runs a thread until its turn is over, it waits, or it ends; returns the instructions that it executed."""
+        """Runs a thread until its time slice is over, it waits, or it ends; returns the number of
+        instructions executed.
+        """
         before = thread.executed
         try:
             self.execute(thread)
@@ -70,7 +76,7 @@ class _Run:
         return thread.executed - before
 
     def execute(self, thread: PtxThread) -> None:
-        """Executes the instructions of a turn."""
+        """Executes the instructions of a time slice."""
         frame = thread.frame
         operations, values, index = frame.code.operations, frame.values, frame.index
         for _ in range(self.length):
@@ -91,7 +97,7 @@ class _Run:
         self.runnable.append(thread)
 
     def all_turns(self) -> PtxResult:
-        """Runs every thread to its end, or all to the first trap."""
+        """Runs every thread to its end, or the grid to the first trap."""
         executed = take_turns(self.runnable, self.turn, self.limit, PtxRunError)
         if self.trap is None:
             check_nobody_waits(self.ctas, PtxRunError)
@@ -107,9 +113,15 @@ def run(
 ) -> PtxResult:
     """Runs a launch on its memory, to the end of the last thread or to the first trap.
 
-    Raises PtxRunError when a thread does what it can't, when all remaining threads wait for each
-    other, or when more than ``max_instructions`` have been executed (give or take a turn). Threads
-    have turns of ``turn`` instructions, in their order or ``backwards``: a program whose result
-    depends on it has a race.
+    Args:
+        launch: The grid. Its memory is changed.
+        max_instructions: Limit of executed instructions, checked after each time slice.
+        turn: Length of a time slice, in instructions.
+        backwards: Whether the threads are scheduled in reverse order. A program whose result
+            depends on ``turn`` or ``backwards`` has a race.
+
+    Raises:
+        PtxRunError: A thread faults, all remaining threads wait for each other, or the limit is
+            exceeded.
     """
     return _Run(launch, max_instructions, turn, backwards).all_turns()

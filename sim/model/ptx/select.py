@@ -42,7 +42,7 @@ _COMBINED: Mapping[PtxBoolean | None, Callable[[int, int], int]] = {
 }
 
 _ONE = 0x3F80_0000
-"""1 in single precision."""
+"""The bits of 1.0 in single precision."""
 
 Read = Callable[[PtxThread, list[int]], int]
 """Reads an operand."""
@@ -51,7 +51,9 @@ Read = Callable[[PtxThread, list[int]], int]
 def _comparison(
     site: Site, kind: Type, operands: tuple[Operand, ...]
 ) -> Callable[[list[int]], tuple[int, int]]:
-    """The result of a comparison with its predicate, and that of the opposite comparison."""
+    """Returns a function that compares two operands; it returns the result and its complement, each
+    combined with the predicate operand.
+    """
     instruction = site.instruction
     assert instruction.compare is not None
     combine = _COMBINED[instruction.combine]
@@ -124,7 +126,7 @@ def _select_by_sign(site: Site) -> Operation:
 
 
 def _reader(site: Site, operand: Operand) -> Read:
-    """Reads any operand of mov."""
+    """Returns a function that reads any operand of mov."""
     launch = site.program.launch
     match operand:
         case PtxSpecialRegister():
@@ -165,7 +167,7 @@ def _convert(site: Site) -> Operation:
 
     def run(thread: PtxThread, values: list[int]) -> None:
         number = number_of(read(thread, values), source)
-        # A wider register is filled with the sign of the result, if it has one.
+        # A wider register is sign-extended if the result's type is signed.
         values[d] = (saturated(number, target) if saturates else number_of(number, target)) & mask
 
     return run

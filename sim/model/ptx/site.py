@@ -1,4 +1,4 @@
-"""An instruction in its place: where a frame has its operands, and what is around it."""
+"""An instruction and its context: the positions of its operands, and the function around it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,24 +14,26 @@ __all__ = ["FunctionTable", "Maker", "Site"]
 
 
 class FunctionTable(Protocol):
-    """The functions of the program that an instruction is in."""
+    """The functions of the program to which an instruction belongs."""
 
     launch: PtxLaunch
 
     def code(self, name: str) -> ExecutableFunction:
-        """A function by its name."""
+        """Returns the function of a name."""
         ...
 
     def at_address(self, address: int) -> ExecutableFunction | None:
-        """The function at an address."""
+        """Returns the function at an address, None if there is none."""
         ...
 
 
 @dataclass(frozen=True)
 class Site:
-    """An instruction, what is around it, and the index of what follows it.
+    """An instruction, its context, and the index of the next operation.
 
-    ``labels`` are indices of the function's labels, ``locals`` offsets of its variables in local memory.
+    Attributes:
+        labels: Index of an operation by label.
+        locals: Offset of the function's variables in local memory.
     """
 
     instruction: PtxInstruction
@@ -43,9 +45,9 @@ class Site:
 
     @property
     def operand_slots(self) -> tuple[int, ...]:
-        """Positions of all operands, where all are values."""
+        """Positions of all operands, for an instruction whose operands are all values."""
         return tuple(self.slots.of_operand(operand) for operand in self.instruction.operands)
 
 
 Maker = Callable[[Site], Operation]
-"""Makes an operation of an instruction."""
+"""Makes the operation of an instruction."""

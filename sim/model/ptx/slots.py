@@ -1,4 +1,4 @@
-"""Where a frame has its operands: every register and every constant of a function has a position in its values."""
+"""Allocates a position in a frame's list of values to each register and constant of a function."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ __all__ = ["Slots"]
 
 @dataclass
 class Slots:
-    """Positions for one function. Position 0 takes results that are not used.
+    """The positions of one function's registers and constants. Results that are not used go to
+    position 0.
 
-    ``initial`` is what a frame's values begin as.
+    Attributes:
+        initial: The initial values of a frame.
     """
 
     initial: list[int] = field(default_factory=lambda: [0])
@@ -32,7 +34,9 @@ class Slots:
 
     @classmethod
     def of(cls, function: PtxFunction, undefined: int) -> Slots:
-        """The positions that a function's declarations give; what a register begins as is cut from ``undefined``."""
+        """Allocates the registers and parameters that a function declares; a register's initial
+        value is ``undefined`` cut to its width.
+        """
         slots = cls()
         for item in (*function.results, *function.parameters, *function.registers):
             if isinstance(item, PtxRegister):
@@ -49,26 +53,28 @@ class Slots:
         return len(self.initial) - 1
 
     def constant(self, value: int) -> int:
-        """The position of a constant."""
+        """Returns the position of a constant, which is allocated on first use."""
         if value not in self._constants:
             self._constants[value] = self._add(value)
         return self._constants[value]
 
     def register(self, register: PtxRegister) -> int:
-        """The position of a register."""
+        """Returns the position of a register."""
         return self._registers[register]
 
     def parameter(self, variable: PtxVariable) -> int:
-        """The number of a variable in param space among the frame's parameters."""
+        """Returns the index of a variable in param space in the frame's parameters."""
         return self._parameters[variable]
 
     @property
     def parameter_sizes(self) -> list[int]:
-        """Bytes of each of them."""
+        """Sizes of the frame's parameters in bytes, in the order of their indices."""
         return [variable.size for variable in self._parameters]
 
     def of_operand(self, operand: Operand) -> int:
-        """The position of a register or number; the unused one for a Sink."""
+        """Returns the position of a register or immediate, or 0 for a Sink; raises TypeError for
+        any other operand.
+        """
         match operand:
             case PtxRegister():
                 return self._registers[operand]
@@ -80,7 +86,7 @@ class Slots:
                 raise TypeError(f"{operand} is no value")
 
     def predicate(self, operand: Operand) -> tuple[int, int]:
-        """The position of a predicate, and 1 where it is negated."""
+        """Returns the position of a predicate, and 1 if the operand negates it, else 0."""
         if isinstance(operand, Negated):
             return self._registers[operand.register], 1
         return self.of_operand(operand), 0

@@ -1,4 +1,4 @@
-"""What special registers read."""
+"""The values of special registers."""
 
 from rtl.launch.plan import SHARED_GRANULE
 from rtl.params import PRESETS, WARP_THREADS
@@ -13,9 +13,10 @@ _COMPONENTS = "xyz"
 
 
 def special_value(register: PtxSpecialRegister, thread: PtxThread) -> int:
-    """The value in a thread.
+    """Returns the value that a thread reads from a special register.
 
-    Ours: one SM of full size; clocks count the thread's instructions; counters and the driver's registers read 0.
+    Ours: one SM of full size; clocks count the thread's instructions; counters and the driver's
+    registers read 0.
     """
     launch, lane = thread.cta.launch, thread.lane
     match register.name:

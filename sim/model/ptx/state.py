@@ -1,4 +1,4 @@
-"""A thread with its frames, and its CTA with the shared memory."""
+"""Execution state: threads with their call frames, and CTAs with their shared memory."""
 
 from __future__ import annotations
 
@@ -28,26 +28,33 @@ __all__ = [
 ]
 
 CALLED = -3
-"""What an operation returns instead of an index when the thread is in another frame; beside ENDED and WAITING of
-:mod:`sim.model.threads`."""
+"""An operation's return value after a call or return changed the thread's frame.
+
+See ENDED and WAITING of :mod:`sim.model.threads` for the other special values.
+"""
 _LOCAL_ALIGNMENT = 16
 
 
 class PtxFaultError(Exception):
-    """What a thread can't do."""
+    """A fault of a thread; the message says which."""
 
 
 class PtxTrapError(Exception):
-    """The thread has reached a trap."""
+    """A thread executed a trap instruction."""
 
 
 @dataclass(slots=True)
 class CallFrame:
-    """A function being executed.
+    """The activation of a function.
 
-    ``values`` are its registers and the constants of its code. ``parameters`` are its variables in param space,
-    ``base`` is where its variables in local memory begin. ``index`` is the next operation. ``results`` takes the
-    results to the caller; an entry has neither. ``depth`` counts calls.
+    Attributes:
+        values: The registers of the function and the constants of its code.
+        parameters: Its variables in param space.
+        base: Offset of its variables in the thread's local memory.
+        index: Index of the next operation.
+        results: Copies the results to the caller; None for an entry.
+        caller: The calling frame; None for an entry.
+        depth: Number of callers.
     """
 
     code: ExecutableFunction
@@ -61,22 +68,29 @@ class CallFrame:
 
 
 Operation = Callable[["PtxThread", list[int]], int | None]
-"""Executes one instruction with its frame's values; returns the index of the next one, or ENDED, WAITING, CALLED, or
-None: the one behind it.
+"""Executes one instruction on its frame's values.
+
+It returns the index of the next operation, None for the following one, or ENDED, WAITING or CALLED.
 """
 Give = Callable[[CallFrame], bytes]
-"""Reads an argument or a result of a frame, as bytes: what it is declared as may differ on both sides."""
+"""Reads an argument or a result of a frame, as bytes: both sides may declare it with different
+types.
+"""
 Take = Callable[[CallFrame, bytes], None]
 """Writes a parameter or a result of a frame."""
 Meeting = Callable[[list["PtxThread"]], None]
-"""What neighbours do once they are all there."""
+"""Executes a vote or shuffle for all threads that take part."""
 
 
 @dataclass
 class ExecutableFunction:
-    """A function that can be executed. ``number`` is its position in the text, ``local`` its bytes of local memory.
+    """A function in executable form.
 
-    ``takes`` put arguments into a frame, ``gives`` read results from one.
+    Attributes:
+        number: Index of the function in the text.
+        local: Size of its local memory in bytes.
+        takes: Writers of the parameters to a frame.
+        gives: Readers of the results from a frame.
     """
 
     function: PtxFunction
@@ -89,7 +103,7 @@ class ExecutableFunction:
     instructions: list[PtxInstruction] = field(default_factory=list)
 
     def frame(self, top: int, caller: CallFrame | None = None) -> CallFrame:
-        """A frame, its variables in local memory from ``top`` on."""
+        """Returns a new frame whose local variables begin at ``top``, aligned."""
         base = round_up(top, _LOCAL_ALIGNMENT)
         return CallFrame(
             self,
@@ -118,11 +132,11 @@ class PtxThread(GridThread):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it stands in the program's text."""
+        """The position in the program's text: the function's number and the operation's index."""
         return self.frame.code.number, self.frame.index
 
     def advance(self) -> None:
-        """Advances it past the instruction at which it has waited."""
+        """Advances the thread past the instruction at which it waited."""
         self.frame.index += 1
 
 

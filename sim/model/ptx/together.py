@@ -1,4 +1,4 @@
-"""What threads do together: votes, shuffles, barriers."""
+"""Instructions that need several threads: votes, shuffles, barriers."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,7 +15,7 @@ __all__ = ["TOGETHER"]
 
 
 def _meeting(meet: Meeting) -> Operation:
-    """Operations of neighbouring threads (votes, shuffles), executed once none of them runs."""
+    """Returns an operation that waits until no thread of the group runs; ``meet`` then executes it."""
 
     def run(thread: PtxThread, values: list[int]) -> int:
         thread.meeting = meet
@@ -25,7 +25,7 @@ def _meeting(meet: Meeting) -> Operation:
 
 
 def _vote(site: Site) -> Operation:
-    """The threads that meet vote, each with the threads of its own member mask."""
+    """Each thread counts the votes of the participating threads in its own member mask."""
     d = site.slots.of_operand(site.instruction.operands[0])
     p, negated = site.slots.predicate(site.instruction.operands[1])
     mask = site.slots.of_operand(site.instruction.operands[2]) if site.instruction.sync else None
@@ -51,7 +51,7 @@ _VERDICTS: Mapping[str, Callable[[Mapping[int, int]], int]] = {
     "uni": lambda votes: int(len(set(votes.values())) < 2),
     "ballot": lambda votes: sum(vote << lane for lane, vote in votes.items()),
 }
-"""The results of votes, by lane."""
+"""The result of each kind of vote, from the votes by lane."""
 
 
 def _active_mask(site: Site) -> Operation:
@@ -66,8 +66,9 @@ def _active_mask(site: Site) -> Operation:
 
 
 def _shuffle(site: Site) -> Operation:
-    """A lane outside of the segment gives a thread its own value. A thread that does not arrive
-    contributes 0 (ours)."""
+    """shfl: a source lane outside of the segment gives a thread its own value. A lane that does not
+    take part contributes 0 (ours).
+    """
     d, p, a, b, c = site.operand_slots[:5]
     mode = ShuffleMode[site.instruction.operation.upper()]
 
@@ -97,7 +98,7 @@ def _number(number: int) -> int:
 
 
 def _barrier(site: Site) -> Operation:
-    """A group arrives at a barrier as a whole, once, when none of its threads runs (ours, as the machine does)."""
+    """A group arrives at a barrier once, when none of its threads runs (ours, as in the hardware)."""
     match site.instruction.operation:
         case "warp":
             return _meeting(lambda members: None)

@@ -1,7 +1,8 @@
-"""Video instructions: a part of each source, an exact result, bounds, and a second operation or a place for its bits.
+"""Video instructions: subword operands, an exact result, saturation, and a second operation or a
+merge.
 
-What the description of PTX leaves open is ours: what a shift to the left drops counts for the bounds, and a second
-operation takes the low 32 bits of the first.
+Where the PTX manual is silent (ours): saturation sees the bits that a left shift drops, and a
+second operation takes the low 32 bits of the first result.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,14 +18,14 @@ _WORD = (1 << _WORD_BITS) - 1
 
 
 def _number(value: int, kind: Type, part: PtxSubword | None) -> int:
-    """The number in a part of a register, or in all of it."""
+    """Returns the number in a subword of a register, or in the whole register."""
     first, bits = (part.first_bit, part.bits) if part is not None else (0, _WORD_BITS)
     value = value >> first & (1 << bits) - 1
     return value - (1 << bits) if kind.signed and value >> bits - 1 else value
 
 
 def _within(value: int, signed: bool, bits: int) -> int:
-    """The nearest number of so many bits."""
+    """Clamps a number to the range of ``bits`` bits."""
     least = -(1 << bits - 1) if signed else 0
     return min(max(value, least), least + (1 << bits) - 1)
 
@@ -57,7 +58,9 @@ def _compared(instruction: PtxInstruction) -> Compute:
 
 
 def _video(first: Callable[[PtxInstruction], Compute]) -> Callable[[PtxInstruction], Compute]:
-    """A first operation, and what is made of its result."""
+    """Completes a scalar instruction: applies ``first`` to the subwords, saturates, then merges the
+    result into c or combines it with c.
+    """
 
     def make(instruction: PtxInstruction) -> Compute:
         kinds, (into, *parts) = instruction.types[-2:], instruction.subwords
@@ -83,12 +86,14 @@ def _video(first: Callable[[PtxInstruction], Compute]) -> Callable[[PtxInstructi
 
 
 def _average(a: int, b: int) -> int:
-    """Halves are rounded away from zero in positive sums, and down in negative ones."""
+    """Rounds halves away from zero for sums >= 0, and down for negative sums."""
     return (a + b + 1 if a + b >= 0 else a + b) >> 1
 
 
 def _several(first: Callable[[PtxInstruction], Compute]) -> Callable[[PtxInstruction], Compute]:
-    """Two results, or four: their sum is added to the third number, or each takes the place of a part of it."""
+    """Completes an instruction on two or four lanes: adds the sum of the results to c, or merges
+    each result into its subword of c.
+    """
 
     def make(instruction: PtxInstruction) -> Compute:
         lanes, kinds = instruction.lanes, instruction.types[-2:]
@@ -118,7 +123,7 @@ def _several(first: Callable[[PtxInstruction], Compute]) -> Callable[[PtxInstruc
 
 
 def _product_and_sum(instruction: PtxInstruction) -> Compute:
-    """vmad: there is a sign if a factor has one, or if something is negated; c has one then, too."""
+    """vmad: the result is signed if a factor is signed or a term is negated; c is then signed, too."""
     _, *kinds = instruction.types
     _, minus_a, minus_b, minus_c = instruction.negated
     minus = minus_a != minus_b

@@ -1,9 +1,10 @@
 """Loads, stores, atomics and constants.
 
-LDG, STG, ATOM and RED address global memory; LD and ST are generic: an address in one of the two
-windows is one of shared or local memory, and their predicate operand, which has the same
-information, is not used. ``.E`` makes the address a pair of registers, else it is one, extended
-with zeros. A load that is shorter than a register is extended by its type. Atomics happen at once.
+LDG, STG, ATOM and RED access global memory. LD and ST take generic addresses: an address in one of
+the two windows accesses shared or local memory. Their predicate operand carries the same
+information and is ignored. With ``.E`` the address is a register pair, else one register,
+zero-extended. A load narrower than a register is extended according to its type. An atomic
+operation is one step.
 """
 
 from collections.abc import Callable
@@ -33,14 +34,14 @@ _SIGNED_SIZES = (MemorySize.S8, MemorySize.S16)
 
 
 def _local(thread: Thread) -> bytearray:
-    """The thread's local memory, made when it is first used."""
+    """Returns the thread's local memory, which is allocated on first use."""
     if not thread.local:
         thread.local = bytearray(thread.cta.launch.local)
     return thread.local
 
 
 def _content(thread: Thread, space: str, address: int, size: int) -> bytearray:
-    """The shared or local memory in which an access lies."""
+    """Returns the shared or local memory that holds the accessed bytes; FaultError beyond its end."""
     content = thread.cta.shared if space == "shared" else _local(thread)
     if address + size > len(content):
         raise FaultError(
@@ -69,7 +70,7 @@ def _write(thread: Thread, place: tuple[str, int], size: int, value: int) -> Non
 
 
 def _in_windows(address: int) -> tuple[str, int]:
-    """The space of a generic address."""
+    """Maps a generic address to a space and the address in it."""
     for space, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
         if 0 <= address - window < WINDOW_BYTES:
             return space, address - window
@@ -77,8 +78,9 @@ def _in_windows(address: int) -> tuple[str, int]:
 
 
 def _address(i: ThreadInstruction, size: int) -> Callable[[Thread], int]:
-    """The address of an access, which must be a multiple of its size. Without a register the offset is the address,
-    and not signed: so does compiled code.
+    """Returns a function that computes the address of an access; FaultError if it is misaligned.
+
+    Without a base register the offset is the address, and unsigned, as compiled code uses it.
     """
     base, offset = i["Ra"], i["offset"]
     if base == RZ:
@@ -110,11 +112,11 @@ _SPACES = {
     "STS": "shared",
     "ATOMS": "shared",
 }
-"""Where instructions access memory that have no generic address."""
+"""The space of the instructions whose addresses are not generic."""
 
 
 def _place(i: ThreadInstruction, size: int) -> Callable[[Thread], tuple[str, int]]:
-    """The space that is accessed, and the address in it."""
+    """Returns a function that computes the accessed space and the address in it."""
     address, space = _address(i, size), _SPACES.get(i.name)
     return lambda thread: (
         _in_windows(address(thread)) if space is None else (space, address(thread))
@@ -122,12 +124,12 @@ def _place(i: ThreadInstruction, size: int) -> Callable[[Thread], tuple[str, int
 
 
 def _joined(thread: Thread, places: list[int]) -> int:
-    """The number in several registers, lowest first."""
+    """Reads a number from several registers, the lowest word first."""
     return sum(thread.values[at] << 32 * number for number, at in enumerate(places))
 
 
 def _spread(thread: Thread, places: list[int], value: int) -> None:
-    """Writes a number to several registers, lowest first."""
+    """Writes a number to several registers, the lowest word first."""
     for number, at in enumerate(places):
         thread.values[at] = value >> 32 * number & WORD
 
@@ -169,14 +171,18 @@ _UPDATED: dict[AtomicOperation, Callable[[int, int], int]] = {
     AtomicOperation.XOR: lambda old, operand: old ^ operand,
     AtomicOperation.EXCH: lambda old, operand: operand,
 }
-"""What most atomics leave in memory; INC and DEC wrap around at the operand."""
+"""The new value in memory, for operations other than MIN and MAX; INC and DEC wrap around at the
+operand.
+"""
 ATOMICS = (*_UPDATED, AtomicOperation.MIN, AtomicOperation.MAX)
 """Operations of ATOM, RED and ATOMS."""
 
 
 def atomic_change(kind: AtomicOperation, bits: int, is_signed: bool) -> Callable[[int, int], int]:
-    """What an atomic on numbers of so many bits leaves in memory, of what was there and of the operand; the lowest
-    ``bits`` bits count."""
+    """Returns the function that computes an atomic's new value from the old one and the operand.
+
+    Only the lowest ``bits`` bits of its result are significant.
+    """
     if kind not in (AtomicOperation.MIN, AtomicOperation.MAX):
         return _UPDATED[kind]
     choose, order = (
@@ -196,11 +202,11 @@ _SHARED_TYPES = dict(enumerate(_GLOBAL_TYPES.values()))
 _TELLS = {
     CompareAndSwapType[name].value for name in ("CAST", "CAST_64", "CAST_SPIN", "CAST_SPIN_64")
 }
-"""Kinds of compare and swap that return 1 where they have stored, 0 elsewhere; they never fail without a reason."""
+"""Kinds of compare-and-swap that return 1 if they stored, else 0. They never fail spuriously."""
 
 
 def _as_it_was(old: int, *_: int) -> int:
-    """The result of most atomics."""
+    """Returns the old value, which is the result of most atomics."""
     return old
 
 
@@ -219,12 +225,12 @@ def _atomic(i: ThreadInstruction) -> Operation:
 
 
 def _swap_operand(i: ThreadInstruction, role: str, count: int) -> list[int]:
-    """Registers of the value to compare with or to store, RZ where the form has none."""
+    """Returns the registers of the value to compare or to store, RZ where the form has none."""
     return [RZ] * count if isinstance(i.form.operands[role], Literal) else i.sources(role, count)
 
 
 def _compare_and_swap(i: ThreadInstruction) -> Operation:
-    """Stores c where memory holds b, and returns what it held, or only whether it did."""
+    """Stores c if memory equals b; returns the old value, or 1 or 0 for whether it stored."""
     operand = i.form.operands["d"]
     assert isinstance(operand, Register)
     count = operand.span(i.values) if callable(operand.span) else operand.span
@@ -248,8 +254,9 @@ def _exchange(
     *operands: list[int],
     result_of: Callable[..., int] = _as_it_was,
 ) -> Operation:
-    """Replaces the number in memory by the operation's result, and returns the old number, or the
-    operation's flag."""
+    """Replaces the value in memory with ``change`` of it and the operands, and writes ``result_of``
+    the same arguments to the destination.
+    """
     place_of = _place(i, size)
 
     def operation(thread: Thread) -> None:
@@ -263,5 +270,5 @@ def _exchange(
 
 @semantics("CCTL", "CCTLL", "MEMBAR")
 def _order_or_hint(_: ThreadInstruction) -> Operation:
-    """Nothing: memory is one, accessed in order, and has no caches."""
+    """Fences and cache hints have no effect: memory accesses are executed in order, without caches."""
     return lambda _: None

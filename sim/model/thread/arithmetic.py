@@ -1,19 +1,22 @@
 """Sums, products and scaled addresses.
 
-Rules that no public page gives, and that are choices of this project unless compiled code forces them:
+No public page defines the following. They are choices of this project unless compiled code forces
+them:
 
-- An extended (.X) instruction adds CC's carry in place of the ones that negations add; so ``~b`` stays of ``-b``,
-  which is what a borrow needs.
-- A saturated sum is signed: on overflow it becomes the nearest of the two ends. Its CC has the zero and sign of what
-  is written, carry and overflow of the sum.
-- CC of a product is that of the last sum in it; of IMUL, which has none, zero and sign alone.
-- XMAD's CSFU takes 1 << 16 from the third operand for each factor that is negative while the low half of the other
-  register is not zero. This is forced by the sequence in which the assembler uses it, the upper half of a signed
-  product: the two middle products are summed by IADD3.RS without their signs, and exactly this puts it right.
-- IADD3 leaves in carry whether the sum carried, and in overflow whether it carried twice; IADD3.X adds both. NVIDIA's
-  assembler adds three 64-bit numbers with IADD3.CC and IADD3.X, which is right only if a carry of 2 gets there.
-- LEA's predicate result is 1 when the address lies outside the windows of shared and local memory. LEA.HI takes the
-  address's upper half from its result and the lower half from its first operand, as it has nothing else.
+- An extended (.X) instruction adds CC's carry in place of the ones that negations add; so ``-b``
+  contributes ``~b``, as a borrow needs.
+- A saturated sum is signed: on overflow it is clamped to the nearest bound. Its CC has the zero and
+  sign flags of the written result, and the carry and overflow of the sum.
+- CC of a product is that of its last addition; IMUL, which has no addition, sets only zero and
+  sign.
+- XMAD's CSFU subtracts 1 << 16 from the third operand for each factor that is negative while the
+  low half of the other register is not zero. The sequence in which the assembler uses it, the upper
+  half of a signed product, forces this: IADD3.RS adds the two middle products as unsigned numbers,
+  and the subtraction corrects the result.
+- IADD3 sets carry if the sum carried, and overflow if it carried twice; IADD3.X adds both. NVIDIA's
+  assembler adds three 64-bit numbers with IADD3.CC and IADD3.X, which requires a carry of 2.
+- LEA's predicate result is 1 when the address lies outside the windows of shared and local memory.
+  LEA.HI takes the address's upper half from its result and the lower half from its first operand.
 """
 
 from rtl.isa.fields import PLUS_ONE
@@ -38,12 +41,14 @@ __all__: list[str] = []
 
 
 def _complement(negated: int) -> int:
-    """What a source is XORed with: its complement is taken, the one that makes it a negative is added apart."""
+    """Returns the XOR mask that complements a negated source. The one that completes the negation
+    is added separately.
+    """
     return WORD if negated else 0
 
 
 def _saturated(total: int, overflow: bool) -> int:
-    """A sum, or on overflow the end of the signed range that it ran over."""
+    """Returns the low word of a sum, or on overflow the signed bound that it exceeded."""
     if not overflow:
         return total & WORD
     return TOP - 1 if total & TOP else TOP
@@ -51,7 +56,7 @@ def _saturated(total: int, overflow: bool) -> int:
 
 @semantics("IADD", "IADD32I", "ISCADD", "ISCADD32I", "LEA")
 def _add(i: ThreadInstruction) -> Operation:
-    """Sum: d = (a << shift) + b, either of them negated, or plus one."""
+    """Computes d = (a << shift) + b; one of them may be negated, or one be added."""
     d, a, b, shift = i.destination(), i.source("a"), i.source("b"), i["shift"]
     plus_one = i["plus_one"] == PLUS_ONE
     invert_a, invert_b = (
@@ -80,7 +85,7 @@ def _add(i: ThreadInstruction) -> Operation:
 
 
 def _outside_windows(address: int) -> int:
-    """Whether a generic address is one of global memory."""
+    """Returns 1 if a generic address lies outside the shared and local windows, else 0."""
     return (
         0
         if any(base <= address < base + WINDOW_BYTES for base in (SHARED_WINDOW, LOCAL_WINDOW))
@@ -90,7 +95,7 @@ def _outside_windows(address: int) -> int:
 
 @semantics("LEA.HI")
 def _address_high(i: ThreadInstruction) -> Operation:
-    """Upper half of a scaled address: d = upper half of ({c, a} << shift), plus b."""
+    """Computes d = upper word of ({c, a} << shift) + b."""
     d, a, b, c, shift = i.destination(), i.source("a"), i.source("b"), i.source("c"), i["shift"]
     negate, extended, set_cc = i["negate_a"], i["extended"], i["cc"]
     outside = i.predicate_destination("p")
@@ -99,7 +104,7 @@ def _address_high(i: ThreadInstruction) -> Operation:
         values = thread.values
         scaled = (values[c] << 32 | values[a]) << shift
         if negate:
-            # LEA.CC's carry stands for the one that completes the negation of the pair.
+            # The carry of LEA.CC is the one that completes the negation of the pair.
             scaled = ~scaled if extended else -scaled
         x, y = scaled >> 32 & WORD, values[b]
         total = x + y + (carry_in(thread.condition) if extended else 0)
@@ -114,7 +119,7 @@ def _address_high(i: ThreadInstruction) -> Operation:
 
 @semantics("IADD3")
 def _add_three(i: ThreadInstruction) -> Operation:
-    """Sum of three: d = a + b, shifted by a half if so asked, plus c."""
+    """Computes d = a + b, optionally shifted by 16 bits, + c."""
     d, a, b, c = i.destination(), i.source("a"), i.source("b"), i.source("c")
     halves = tuple(HalfSelect(i[f"half_{role}"]) for role in "abc")
     inverts = tuple(_complement(i[f"negate_{role}"]) for role in "abc")
@@ -165,7 +170,7 @@ def _add_three(i: ThreadInstruction) -> Operation:
 
 @semantics("XMAD")
 def _multiply_halves(i: ThreadInstruction) -> Operation:
-    """Product of halves: d = 16 bits of a times 16 bits of b, plus c, transformed by the mode."""
+    """Computes d = a half of a * a half of b + c; the mode transforms the addend and the result."""
     d, a, b, c = i.destination(), i.source("a"), i.source("b"), i.source("c")
     shift_a, shift_b = 16 * i["high_a"], 16 * i["high_b"]
     sign_a, sign_b = i["signs"] & 1, i["signs"] >> 1
@@ -230,7 +235,7 @@ def _multiply_halves(i: ThreadInstruction) -> Operation:
 
 @semantics("IMUL", "IMUL32I", "IMAD", "IMAD32I")
 def _multiply(i: ThreadInstruction) -> Operation:
-    """Product: d = lower or upper half of a * b, negated if so asked, plus c."""
+    """Computes d = lower or upper word of a * b, optionally negated, + c."""
     d, a, b = i.destination(), i.source("a"), i.source("b")
     c = i.source("c") if "c" in i.form.operands else None
     high, sign_a, sign_b = i["high"], i["signs"] & 1, i["signs"] >> 1
@@ -242,7 +247,9 @@ def _multiply(i: ThreadInstruction) -> Operation:
     extended, saturate, set_cc = i["extended"], i["saturate"], i["cc"]
 
     def half_product(values: list[int]) -> tuple[int, int]:
-        """The half that is asked for, and the one that completes its negation."""
+        """Returns the selected word of the product, complemented if it is negated, and the one to
+        add.
+        """
         x, y = values[a], values[b]
         product = (signed(x) if sign_a else x) * (signed(y) if sign_b else y)
         half = product >> 32 & WORD if high else product & WORD

@@ -1,12 +1,12 @@
 """Shifts, logic, bit fields, permutes and moves.
 
-Choices of this project, where no public page has a rule: CC of all of these is zero and sign of the result, carry and
-overflow clear. The predicate result of a logic operation without a test is false. MOV's lane mask names the threads of
-a quad (thread number modulo 4) that move.
+Choices of this project, where no public page has a rule: all of these set CC's zero and sign from
+the result and clear carry and overflow. The predicate result of a logic operation without a test is
+false. MOV's lane mask names the threads of a quad (thread number modulo 4) that move.
 
-A logic operation with .X continues one of the lower words: its zero, which the test and CC have, is
-that of all words together. That is what 64-bit tests of bits compile to, a LOP into RZ.CC before
-it. Compiled code has it with a test and leaves CC alone; what CC gets is ours.
+A logic operation with .X continues a number of several words: the zero condition, for the test and
+for CC, includes CC's zero flag of the lower words. Compiled code tests 64-bit values with a LOP
+into RZ.CC followed by such an operation with a test, and does not use the CC of the latter (ours).
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _QUAD = 4
 
 
 def reversed_bits(value: int) -> int:
-    """A register's bits in opposite order."""
+    """Returns the bits of a register in reverse order."""
     return int(f"{value:032b}"[::-1], 2)
 
 
@@ -60,7 +60,9 @@ def _shift_right(i: ThreadInstruction) -> Result:
 
 @result_of("SHF.L", "SHF.R")
 def _funnel_shift(i: ThreadInstruction) -> Result:
-    """The pair {c, a} shifted: upper word of a left shift, lower word of a right shift."""
+    """Shifts the pair {c, a}; gives the upper word of a left shift, the lower word of a right
+    shift.
+    """
     a, b, c = i.source("a"), i.source("b"), i.source("c")
     left, wrap = i.name == "SHF.L", i["wrap"]
     width = FunnelWidth(i["width"])
@@ -80,7 +82,9 @@ def _funnel_shift(i: ThreadInstruction) -> Result:
 
 @result_of("BFE")
 def _extract(i: ThreadInstruction) -> Result:
-    """b[15:8] bits of a from bit b[7:0] on, filled up with zeros or with the last bit that there is."""
+    """Extracts b[15:8] bits of a from bit b[7:0] on, zero-extended, or sign-extended from the
+    highest bit of the field inside a.
+    """
     a, b = i.source("a"), i.source("b")
     reverse, extend = i["reverse"], i["signed"]
 
@@ -102,7 +106,7 @@ def _extract(i: ThreadInstruction) -> Result:
 
 @result_of("BFI")
 def _insert(i: ThreadInstruction) -> Result:
-    """Bit field: c with b[15:8] bits from bit b[7:0] on replaced by the lowest ones of a."""
+    """Replaces b[15:8] bits of c from bit b[7:0] on with the lowest bits of a."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
 
     def compute(thread: Thread) -> int:
@@ -121,11 +125,13 @@ _TESTED: dict[PredicateTest, Callable[[bool], int]] = {
     PredicateTest.T: lambda zero: 1,
     PredicateTest.NONE: lambda zero: 0,
 }
-"""The predicate that a logic operation writes, whose result is zero or not."""
+"""The predicate result of a logic operation, from whether its result is zero."""
 
 
 def _logic_result(i: ThreadInstruction, destination: int) -> Operation | None:
-    """What follows a logic operation's result: its predicate and CC; None when it writes neither."""
+    """Returns an operation that writes the predicate and CC of a logic operation; None if it writes
+    neither.
+    """
     set_cc, test = i["cc"], _TESTED[PredicateTest(i["predicate_test"])]
     predicate = i.predicate_destination("p") if "p" in i.form.operands else DISCARD_PREDICATE
     if not set_cc and predicate == DISCARD_PREDICATE:
@@ -187,7 +193,7 @@ def _logic_of_three(i: ThreadInstruction) -> Operation:
 
 @result_of("PRMT")
 def _permute(i: ThreadInstruction) -> Result:
-    """Four of the eight bytes of {c, a}, picked by b; the modes are those of PTX's prmt."""
+    """Selects four of the eight bytes of {c, a} by b; the modes are those of PTX's prmt."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
     mode = PermuteMode(i["mode"])
 
@@ -215,9 +221,9 @@ def _move(i: ThreadInstruction) -> Operation:
 
 @result_of("P2R")
 def _predicates_to_register(i: ThreadInstruction) -> Result:
-    """Rd = a with the masked bits of one byte replaced by the predicates' or CC's.
+    """Copies a, with the masked bits of one byte replaced by the predicates or CC's flags.
 
-    The mask counts from the byte's lowest bit; bit 7 of the predicates is PT (ours).
+    Mask bit 0 is the byte's lowest bit; bit 7 of the predicates is PT (ours).
     """
     a, b, shift = i.source("a"), i.source("b"), 8 * i["byte"]
     condition = i["which"] == 1
@@ -236,7 +242,7 @@ def _predicates_to_register(i: ThreadInstruction) -> Result:
 
 @semantics("R2P")
 def _register_to_predicates(i: ThreadInstruction) -> Operation:
-    """The masked predicates, or flags of CC, from one byte of a."""
+    """Writes the masked predicates, or flags of CC, from one byte of a."""
     a, b, shift, condition = i.source("a"), i.source("b"), 8 * i["byte"], i["which"] == 1
 
     def operation(thread: Thread) -> None:

@@ -1,14 +1,14 @@
 """Comparisons, selections, and operations on predicates and CC.
 
-A comparison with .X continues one of the lower words: it compares by what a - b - 1 + carry gives,
-and its words are equal only if CC's zero flag says that the lower ones were. That is what 64-bit
-comparisons compile to, an IADD into RZ.CC before it.
+A comparison with .X continues a number of several words: it compares by the result of a - b - 1 +
+carry, and the numbers are equal only if CC's zero flag says that the lower words were. Compiled
+code compares 64-bit numbers with an IADD into RZ.CC followed by such a comparison.
 
-The upper word of a long minimum or maximum (IMNMX.XHI) is compared first and leaves in CC: zero if the words were
-equal, carry unless a was below b, the result's sign, and no overflow. The lower parts continue from
-that: they keep the decision if there was one, else make it themselves, and leave the same flags
-(ours; the order is the one that compiled code has). IMNMX of a whole word, and everything else here
-that writes CC, leaves zero and sign of its result (ours).
+A minimum or maximum of several words starts at the upper word (IMNMX.XHI), which sets CC: zero if
+the words were equal, carry unless a was below b, the result's sign, and no overflow. The lower
+words follow: if the upper words differed they keep that decision, else they compare, and they set
+the same flags (ours; the order is that of compiled code). IMNMX of a single word, and everything
+else here that writes CC, sets zero and sign of its result (ours).
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ BOOLEAN: dict[Boolean, Callable[[int, int], int]] = {
     Boolean.OR: lambda x, y: x | y,
     Boolean.XOR: lambda x, y: x ^ y,
 }
-"""How two predicates are joined."""
+"""The combination of two predicates."""
 RELATION: dict[Compare, Callable[[bool, bool], bool]] = {
     Compare.F: lambda less, equal: False,
     Compare.LT: lambda less, equal: less,
@@ -40,11 +40,15 @@ RELATION: dict[Compare, Callable[[bool, bool], bool]] = {
     Compare.GE: lambda less, equal: not less,
     Compare.T: lambda less, equal: True,
 }
-"""Each relation, of two numbers of which the first is less, or equal."""
+"""Each relation, as a function of whether the first number is less than the second, and whether
+they are equal.
+"""
 
 
 def writes_predicates(i: ThreadInstruction, first: Result) -> Operation:
-    """Writes p = first op x and q = not first op x; the last predicate source may be called z."""
+    """Returns an operation that writes p = first op x and q = not first op x; the form may call x
+    z.
+    """
     p, q = i.predicate_destination("p"), i.predicate_destination("q")
     x, negated = i.predicate("z" if "z" in i.form.operands else "x")
     combine = BOOLEAN[Boolean(i["combine"])]
@@ -59,7 +63,7 @@ def writes_predicates(i: ThreadInstruction, first: Result) -> Operation:
 
 
 def _to_register(i: ThreadInstruction, first: Result) -> Result:
-    """All ones (or, with .BF, 1.0) where first op x, else 0."""
+    """Returns all ones (or, with .BF, 1.0) where first op x holds, else 0."""
     one = FLOAT_ONE if i["one"] else WORD
     x, negated = i.predicate("z" if "z" in i.form.operands else "x")
     combine = BOOLEAN[Boolean(i["combine"])]
@@ -70,8 +74,8 @@ def _to_register(i: ThreadInstruction, first: Result) -> Result:
 def condition_of(
     to_predicates: str, to_register: str
 ) -> Callable[[Callable[[ThreadInstruction], Result]], None]:
-    """Registers the decorated function as the one that makes what two instructions test: one writes predicates, the
-    other a register.
+    """Registers the decorated maker of a condition for two instructions: one writes the condition
+    to predicates, the other to a register.
     """
 
     def register(make: Callable[[ThreadInstruction], Result]) -> None:
@@ -83,7 +87,7 @@ def condition_of(
 
 @condition_of("ISETP", "ISET")
 def _comparison(i: ThreadInstruction) -> Result:
-    """Whether a stands in the instruction's relation to b."""
+    """Whether the instruction's relation holds of a and b."""
     x_at, y_at, relation = i.source("a"), i.source("b"), RELATION[Compare(i["compare"])]
     bias = TOP if i["signed"] else 0
 
@@ -116,7 +120,7 @@ def _two_predicates(i: ThreadInstruction) -> Result:
 
 @result_of("ICMP")
 def _select_by_sign(i: ThreadInstruction) -> Result:
-    """Selection by a sign: a where c compares with 0, else b."""
+    """Selects a where the relation holds of c and 0, else b."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
     relation, is_signed = RELATION[Compare(i["compare"])], i["signed"]
 
@@ -142,7 +146,7 @@ def _select(i: ThreadInstruction) -> Result:
 
 @semantics("IMNMX")
 def _lesser_or_greater(i: ThreadInstruction) -> Operation:
-    """The lesser of a and b where the predicate holds, else the greater."""
+    """The minimum of a and b where the predicate holds, else the maximum."""
     d, a, b, set_cc = i.destination(), i.source("a"), i.source("b"), i["cc"]
     x, negated = i.predicate("x")
     bias = TOP if i["signed"] else 0

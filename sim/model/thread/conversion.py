@@ -1,10 +1,11 @@
 """Integer and floating-point conversions, and bit counts.
 
-Choices of this project where no public page has a rule: a result of 8 or 16 bits fills the register with the sign or
-zeros of its type. Not-a-number becomes 0 as an integer, except from 64-bit floats or to 64-bit integers, where it is
-the number of the type with only the top bit set (this is PTX's rule). CC is zero of the whole result and sign of its
-upper word. A NaN in another format, or in its own, is all ones but for the sign, or +0 with .SAT. F2F rounds before a
-subnormal result is flushed; .FTZ concerns single precision alone (this is PTX's rule, too).
+Choices of this project where no public page has a rule: a result of 8 or 16 bits is sign- or
+zero-extended to the register according to its type. NaN becomes 0 as an integer, except from 64-bit
+floats or to 64-bit integers, where it becomes the number with only the top bit set (PTX's rule).
+CC's zero flag is that of the whole result, its sign flag that of the upper word. A NaN in any
+destination format is all ones but for the sign, or +0 with .SAT. F2F rounds before a subnormal
+result is flushed; .FTZ affects single precision only (PTX's rule, too).
 """
 
 from rtl.isa.kinds import FloatFormat
@@ -37,7 +38,7 @@ _SIGNED_TYPE = 4
 
 
 def _integer_bits(field: int) -> tuple[int, bool]:
-    """Width and signedness of a type field."""
+    """Returns the width in bits and the signedness of a type field."""
     return 8 << (field & 3), bool(field & _SIGNED_TYPE)
 
 
@@ -53,7 +54,9 @@ def _count_ones(i: ThreadInstruction) -> Result:
 
 @result_of("FLO")
 def _find_leading_one(i: ThreadInstruction) -> Result:
-    """Position of the highest one (of a negative number's highest zero), or with .SH how far it is from the top."""
+    """Returns the position of the highest one bit (of a negative number, the highest zero bit), or
+    with .SH its distance from the top.
+    """
     b, invert = i.source("b"), WORD if i["invert_b"] else 0
     is_signed, from_top = i["signed"], i["shift"]
 
@@ -68,7 +71,9 @@ def _find_leading_one(i: ThreadInstruction) -> Result:
 
 
 class _IntegerSource:
-    """The integer operand of I2I and I2F: part of a register, its type, its sign changed."""
+    """The integer operand of I2I and I2F: a byte, half, word or pair of words, optionally made
+    absolute and negated.
+    """
 
     def __init__(self, i: ThreadInstruction) -> None:
         self.bits, self.signed = _integer_bits(i["source"])
@@ -77,7 +82,7 @@ class _IntegerSource:
         self.absolute, self.negate = i["absolute_b"], i["negate_b"]
 
     def get(self, thread: Thread) -> int:
-        """The number."""
+        """Returns the operand's value in a thread."""
         value = (
             sum(thread.values[at] << 32 * number for number, at in enumerate(self.words))
             >> self.shift
@@ -105,7 +110,7 @@ def _integer_to_integer(i: ThreadInstruction) -> Result:
 
 
 def write_wide(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
-    """A result of one or two registers, and its CC."""
+    """Writes a result of one or two registers, and its CC."""
     for number, at in enumerate(places):
         thread.values[at] = value >> 32 * number & WORD
     if set_cc:
@@ -129,7 +134,9 @@ def _integer_to_float(i: ThreadInstruction) -> Operation:
 
 
 class _FloatSource:
-    """The floating-point operand of F2I and F2F: part of a register, one or two, its sign changed."""
+    """The floating-point operand of F2I and F2F: a half, word or pair of words, optionally made
+    absolute and negated.
+    """
 
     def __init__(self, i: ThreadInstruction) -> None:
         self.form: Format = _FORMATS[i["source"]]
@@ -139,7 +146,7 @@ class _FloatSource:
         self.absolute, self.negate = i["absolute_b"], i["negate_b"]
 
     def get(self, thread: Thread) -> tuple[bool, tuple[int, int] | Special]:
-        """Its sign, and mantissa and exponent or what else it is."""
+        """Returns the operand's sign, and its mantissa and exponent or the Special that it is."""
         bits = (
             sum(thread.values[at] << 32 * place for place, at in enumerate(self.words))
             >> self.shift

@@ -1,7 +1,7 @@
-"""A program's words as operations.
+"""Decodes a program's words to operations.
 
-Each module of semantics registers, by instruction name, a function that is given a :class:`ThreadInstruction` and
-returns the operation for it. Everything that depends on the word alone is computed there, once; the
+The semantics modules register, by instruction name, a maker that takes a :class:`ThreadInstruction`
+and returns its operation. The maker computes everything that depends on the word alone, once; the
 operation computes the rest.
 """
 
@@ -22,12 +22,12 @@ __all__ = ["Result", "ThreadInstruction", "ThreadProgram", "result_of", "semanti
 
 _Maker = Callable[["ThreadInstruction"], Operation]
 Result = Callable[[Thread], int]
-"""Computes the word that an instruction leaves in its destination."""
+"""Computes the word that an instruction writes to its destination."""
 _SEMANTICS: dict[str, _Maker] = {}
 
 
 def semantics(*names: str) -> Callable[[_Maker], _Maker]:
-    """Registers the decorated function as the one that makes operations for these instructions."""
+    """Registers the decorated maker of operations for these instructions."""
 
     def register(make: _Maker) -> _Maker:
         _SEMANTICS.update(dict.fromkeys(names, make))
@@ -37,8 +37,9 @@ def semantics(*names: str) -> Callable[[_Maker], _Maker]:
 
 
 def result_of(*names: str) -> Callable[[Callable[["ThreadInstruction"], Result]], _Maker]:
-    """Registers the decorated function as the one that makes what computes the results of these instructions. With
-    .CC they leave zero and sign.
+    """Registers the decorated maker of result functions for these instructions.
+
+    The operation writes the result to the destination and, with .CC, sets zero and sign.
     """
 
     def register(make: Callable[["ThreadInstruction"], Result]) -> _Maker:
@@ -59,7 +60,7 @@ def _writing(i: "ThreadInstruction", compute: Result) -> Operation:
 
 
 def _encoding_fault(word: int, registers: int, floats: bool, doubles: bool) -> FaultError | None:
-    """Why a word is illegal, None if it is legal."""
+    """Returns the error of an illegal word, None for a legal one."""
     error = encoding_error(word, registers, floats, doubles)
     match error:
         case WarpError.NONE:
@@ -82,8 +83,10 @@ def _failing(fault: FaultError) -> Operation:
 
 
 class ThreadInstruction:
-    """One instruction word at its place in a program. Indexing gives a field's value, 0 where the form has no such
-    field."""
+    """One instruction word at its place in a program.
+
+    Indexing returns the value of a field, 0 where the form has no such field.
+    """
 
     def __init__(self, program: "ThreadProgram", form: Form, values: Values, index: int) -> None:
         self.program = program
@@ -98,8 +101,9 @@ class ThreadInstruction:
         return self.values.get(field, 0)
 
     def source(self, role: str) -> int:
-        """Position of an operand in a thread's values; what is done to it (negation and so on) is left to the
-        caller."""
+        """Returns the position of a source operand in a thread's values. The caller applies
+        negation and other modifiers.
+        """
         match self.form.operands[role]:
             case Register(field=field):
                 return self.values[field]
@@ -113,7 +117,9 @@ class ThreadInstruction:
                 raise TypeError(f"{self.name}: operand {role} is no value but {operand}")
 
     def sources(self, role: str, count: int) -> list[int]:
-        """Positions of an operand of ``count`` registers, or of a constant as wide."""
+        """Returns the positions of an operand of ``count`` registers, or of a constant of that
+        width.
+        """
         operand = self.form.operands[role]
         if isinstance(operand, Register):
             return self._registers(operand, count, RZ)
@@ -127,11 +133,11 @@ class ThreadInstruction:
         return [self.program.position(value >> 32 * number) for number in range(count)]
 
     def destination(self, role: str = "d") -> int:
-        """Position of the result."""
+        """Returns the position of the result."""
         return self.destinations(1, role)[0]
 
     def destinations(self, count: int, role: str = "d") -> list[int]:
-        """Positions of a result of ``count`` registers."""
+        """Returns the positions of a result of ``count`` registers."""
         operand = self.form.operands[role]
         assert isinstance(operand, Register)
         return self._registers(operand, count, DISCARD)
@@ -144,22 +150,24 @@ class ThreadInstruction:
         return list(range(number, number + count))
 
     def predicate(self, role: str) -> tuple[int, int]:
-        """Position of a predicate source, and 1 if it is negated."""
+        """Returns the position of a predicate source, and 1 if it is negated, else 0."""
         operand = self.form.operands[role]
         assert isinstance(operand, Predicate)
         return self.values[operand.field], self.values[operand.negate] if operand.negate else 0
 
     def predicate_destination(self, role: str) -> int:
-        """Position of a predicate result."""
+        """Returns the position of a predicate result."""
         operand = self.form.operands[role]
         assert isinstance(operand, Predicate)
         number = self.values[operand.field]
         return DISCARD_PREDICATE if number == PT else number
 
     def target(self) -> int:
-        """Index that a branch or push names, in the instruction or in a constant.
+        """Returns the word index of the target of a branch or push, from an immediate or a
+        constant.
 
-        A constant holds for JMP and JCAL a pc, for the others an offset from the next instruction (ours).
+        For JMP and JCAL a constant holds a pc, for the others an offset from the next instruction
+        (ours).
         """
         match self.form.operands["target"]:
             case Target(field=field, relative=relative):
@@ -177,12 +185,22 @@ class ThreadInstruction:
 
 
 class ThreadProgram:
-    """Code and constant banks, decoded, for threads of so many registers, with floating point or not, with double
-    precision or not.
+    """Code and constant banks, decoded for threads of ``registers`` registers.
 
-    ``operations``, ``nexts``, ``words`` and ``names`` run over the code's 64-bit words; at a control word there is what
-    the instruction behind it has. ``nexts`` is the next instruction of a thread whose operation
-    names none. ``constants`` are the values that follow a thread's registers.
+    Args:
+        code: The program, from the program base on.
+        banks: The constant banks by number.
+        registers: Registers of a thread; a word that names a higher one is illegal.
+        floats: Whether floating-point instructions are legal.
+        doubles: Whether double-precision instructions are legal.
+
+    Attributes:
+        operations: The operation of each 64-bit word; for a control word, that of the next
+            instruction.
+        nexts: The index that follows each word, for an operation that returns None.
+        words: The words.
+        names: Instruction names by word.
+        constants: The values that follow a thread's registers.
     """
 
     def __init__(
@@ -220,13 +238,13 @@ class ThreadProgram:
                 )
 
     def text(self, index: int) -> str:
-        """The instruction at an index, disassembled; empty behind the program's end."""
+        """Returns the disassembly of the instruction at an index; empty beyond the program's end."""
         address = instruction_address(index * INSTRUCTION_BYTES)
         at = address // INSTRUCTION_BYTES
         return spell(self.words[at], address) if at < len(self.words) else ""
 
     def position(self, value: int) -> int:
-        """Where a thread's values have this number."""
+        """Returns the position of a number in a thread's values, which is allocated on first use."""
         value &= WORD
         if value == 0:
             return RZ
@@ -236,17 +254,21 @@ class ThreadProgram:
         return self._positions[value]
 
     def constant(self, bank: int, offset: int, size: int) -> int:
-        """``size`` bytes of a constant bank, at an offset of 16 bits (ours). Beyond its end there are zeros: drivers
-        leave INVALID_CONST_ADDR unreported, and such a read gives 0."""
+        """Reads ``size`` bytes of a constant bank at a 16-bit offset (ours).
+
+        Beyond the bank's end it reads 0: drivers leave INVALID_CONST_ADDR unreported.
+        """
         return self.indexed_constant(bank, offset & 0xFFFF, size)
 
     def indexed_constant(self, bank: int, address: int, size: int) -> int:
-        """The same at an address of 32 bits, the sum of a register and an offset (ours)."""
+        """Like :meth:`constant`, at a 32-bit address, the sum of a register and an offset (ours)."""
         address &= WORD
         return int.from_bytes(self.banks.get(bank, b"")[address : address + size], "little")
 
     def place(self, pc: int) -> int:
-        """The index that a pc names; FaultError where no instruction can be."""
+        """Returns the word index of a pc; FaultError if the pc is misaligned or outside the
+        program.
+        """
         pc &= WORD
         if pc % INSTRUCTION_BYTES:
             raise FaultError(
@@ -274,7 +296,7 @@ class ThreadProgram:
 
 
 def _guarded(operation: Operation, values: Values) -> Operation:
-    """The operation under the instruction's guard."""
+    """Returns an operation that is executed only where the instruction's guard holds."""
     guard, negated = values.get("guard", PT), values.get("guard_not", 0)
     if guard == PT:
         return (lambda _: None) if negated else operation

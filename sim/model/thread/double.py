@@ -1,8 +1,8 @@
-"""Arithmetic and comparisons in double precision, exact on Python integers and rounded once.
+"""Double-precision arithmetic and comparisons, exact in Python integers and rounded once.
 
-Choices of this project where no public page has a rule: every NaN that an operation makes is 0x7ff8000000000000.
-Zeros, DMNMX and CC are as in single precision (:mod:`.single`), CC of both words together. An operand that is two words
-of a constant bank begins at any word; a word beyond the bank's end is 0.
+Choices of this project where no public page has a rule: every generated NaN is 0x7ff8000000000000.
+Zeros, DMNMX and CC are as in single precision (:mod:`.single`), with CC computed from both words. A
+64-bit operand in a constant bank may begin at any word; a word beyond the bank's end is 0.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def _multiply(i: ThreadInstruction) -> Operation:
 
     def result(thread: Thread) -> int:
         x, y = a(thread), b(thread)
-        # A zero of the product's sign changes nothing.
+        # Adding a zero of the product's sign changes nothing.
         return fused(x, y, (x ^ y) & _TOP, DOUBLE, rounding)
 
     return _writing(i, result)

@@ -1,6 +1,6 @@
 """Exact rounding between integers and binary floating point, in integers.
 
-A finite number is (negative, mantissa, exponent), worth mantissa * 2**exponent.
+A finite number is the tuple (negative, mantissa, exponent) of magnitude mantissa * 2**exponent.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Rounding(Enum):
-    """Directions of rounding, as the conversions encode them."""
+    """Rounding directions, with the encoding of the conversion instructions."""
 
     NEAREST_EVEN = 0
     DOWN = 1
@@ -42,19 +42,19 @@ class Special(Enum):
 
 @dataclass(frozen=True)
 class Format:
-    """A binary format: bits of the stored mantissa, and of the exponent."""
+    """A binary format: widths in bits of the stored mantissa and of the exponent."""
 
     fraction: int
     exponent: int
 
     @property
     def bits(self) -> int:
-        """Bits in all."""
+        """Width of the format in bits."""
         return 1 + self.exponent + self.fraction
 
     @property
     def bias(self) -> int:
-        """What is added to an exponent to store it."""
+        """The bias of the stored exponent."""
         return (1 << self.exponent - 1) - 1
 
     @property
@@ -69,7 +69,7 @@ DOUBLE = Format(52, 11)
 
 
 def decode(bits: int, form: Format) -> tuple[bool, int, int] | tuple[bool, Special]:
-    """Sign, mantissa and exponent; or sign and what else it is."""
+    """Returns (negative, mantissa, exponent) of a finite number, else (negative, Special)."""
     negative = bool(bits >> form.bits - 1 & 1)
     exponent = bits >> form.fraction & (1 << form.exponent) - 1
     fraction = bits & (1 << form.fraction) - 1
@@ -81,13 +81,13 @@ def decode(bits: int, form: Format) -> tuple[bool, int, int] | tuple[bool, Speci
 
 
 def infinity(negative: bool, form: Format) -> int:
-    """The infinity of that sign."""
+    """Returns the infinity of a sign."""
     return negative << form.bits - 1 | (1 << form.exponent) - 1 << form.fraction
 
 
 def not_a_number(form: Format) -> int:
-    """The NaN that operations make (ours): all bits but the sign, in double precision the quiet one that has no other
-    bit.
+    """Returns the NaN that operations generate (ours): all bits but the sign set; in double
+    precision the quiet NaN without payload.
     """
     return (
         infinity(False, form) | 1 << form.fraction - 1
@@ -109,7 +109,7 @@ def _rounds_up(kept: int, dropped: int, half: int, negative: bool, rounding: Rou
 
 
 def round_to_integer(negative: bool, mantissa: int, exponent: int, rounding: Rounding) -> int:
-    """The integer that the number rounds to."""
+    """Rounds mantissa * 2**exponent to an integer; the result is signed."""
     if exponent >= 0:
         magnitude = mantissa << exponent
     else:
@@ -119,8 +119,10 @@ def round_to_integer(negative: bool, mantissa: int, exponent: int, rounding: Rou
 
 
 def encode(negative: bool, mantissa: int, exponent: int, form: Format, rounding: Rounding) -> int:
-    """The number, rounded, as bits of the format. A mantissa may be of any length. Beyond the largest number it is the
-    infinity, or that number where rounding goes away from infinities.
+    """Rounds a number to a format and returns its bits. The mantissa may have any length.
+
+    On overflow the result is infinity, or the largest finite number if the rounding direction is
+    away from that infinity.
     """
     last = max(exponent + mantissa.bit_length() - 1 - form.fraction, form.smallest)
     kept = abs(round_to_integer(negative, mantissa, exponent - last, rounding))
@@ -144,8 +146,9 @@ def fused(
     scale: int = 0,
     zero_wins: bool = False,
 ) -> int:
-    """A * b * 2**scale + c, rounded once; with ``zero_wins`` a zero factor makes +0 of the product,
-    with any other factor.
+    """Computes a * b * 2**scale + c, rounded once.
+
+    With ``zero_wins`` the product of a zero and any factor is +0.
     """
     x, y, z = (decode(bits, form) for bits in (a, b, c))
     top, no_number = 1 << form.bits - 1, not_a_number(form)
@@ -178,7 +181,7 @@ def fused(
 
 
 def order(x: int, y: int, form: Format) -> str:
-    """How two numbers relate: ``<``, ``=``, ``>``, or ``?`` where one is none."""
+    """Compares two numbers; returns ``<``, ``=``, ``>``, or ``?`` if one is NaN."""
     top = 1 << form.bits - 1
     if max(x & ~top, y & ~top) > infinity(False, form):
         return "?"
@@ -187,7 +190,9 @@ def order(x: int, y: int, form: Format) -> str:
 
 
 def lesser_and_greater(x: int, y: int, form: Format) -> tuple[int, int]:
-    """Both numbers in their order, in which -0 comes before +0; beside NaN the number twice."""
+    """Returns the smaller and the larger number, with -0 below +0. If one is NaN, returns the other
+    one twice.
+    """
     top = 1 << form.bits - 1
     numbers = [bits for bits in (x, y) if bits & ~top <= infinity(False, form)] or [
         not_a_number(form)

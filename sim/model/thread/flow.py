@@ -1,14 +1,14 @@
-"""Branches, calls, and the places that a thread comes back to.
+"""Branches, calls and return points.
 
-Each thread has its own stack: SSY, PBK, PCNT, PRET, PEXIT and PLONGJMP push a return point, CAL and
-JCAL their next instruction. SYNC, BRK, CONT, RET, EXIT and LONGJMP pop to the innermost return
-point of their kind, and jump to it. Without one, EXIT ends the thread, and so does RET
-(RET_EMPTY_STACK_ERROR is unreported); for the others it is an error. For SYNC it must be on top: a
-thread must not synchronise past another return point, where its neighbours would wait for it
-without end.
+Each thread has its own stack. SSY, PBK, PCNT, PRET, PEXIT and PLONGJMP push a return point; CAL and
+JCAL push their next instruction. SYNC, BRK, CONT, RET, EXIT and LONGJMP pop to the innermost return
+point of their kind and jump to it. Without one, EXIT ends the thread, and so does RET
+(RET_EMPTY_STACK_ERROR is unreported); the others fault. SYNC requires its return point on top of
+the stack: if a thread synchronised past another return point, its neighbours would wait for it
+there without end.
 
-Targets in registers count as those in constants do (see Instruction.target): BRX from the next instruction, JMX from
-the program base, also where a constant bank holds them (ours).
+Register targets are relative to the same base as constant ones (see Instruction.target): for BRX
+the next instruction, for JMX the program base, also where a constant bank holds them (ours).
 """
 
 from rtl.isa.control_code import INSTRUCTION_BYTES
@@ -25,7 +25,7 @@ __all__: list[str] = []
 
 
 def _under_test(i: ThreadInstruction, operation: Operation) -> Operation:
-    """The operation where the instruction's test of CC holds, else the next instruction."""
+    """Returns the operation, executed only where the instruction's test of CC holds."""
     truth = i.condition_test()
     if truth == (1 << FLAGS + 1) - 1:
         return operation
@@ -64,13 +64,13 @@ def _indexed_branch(i: ThreadInstruction) -> Operation:
 
 
 def _calls(thread: Thread) -> int:
-    """API calls that are open, counted if the launch limits them."""
+    """Returns the number of open API calls if the launch limits them, else 0."""
     return sum(counts for _, _, counts in thread.stack) if thread.cta.launch.check_api_calls else 0
 
 
 @semantics("CAL", "JCAL")
 def _call(i: ThreadInstruction) -> Operation:
-    """At the limit of API calls the call is not taken."""
+    """A counted call at the limit of API calls is not taken."""
     target, behind, counts = i.target(), i.next, bool(i["counted"])
 
     def operation(thread: Thread) -> int | None:
@@ -103,8 +103,9 @@ def _push(i: ThreadInstruction) -> Operation:
 
 @semantics("PRET")
 def _push_return(i: ThreadInstruction) -> Operation:
-    """A counted call decides whether later branches with .LMT are taken; an uncounted one pushes
-    nothing."""
+    """PRET. A counted one records whether later branches with .LMT are killed and, if so, pushes
+    nothing.
+    """
     target, counts = i.target(), bool(i["counted"])
 
     def operation(thread: Thread) -> None:
@@ -117,7 +118,10 @@ def _push_return(i: ThreadInstruction) -> Operation:
 
 
 def _unwound(thread: Thread, place: EntryKind) -> int | None:
-    """Takes the innermost place of a kind and returns where it is; None, and the stack empty, if there is none."""
+    """Pops the stack down to and including the innermost entry of a kind; returns its target.
+
+    Without such an entry it empties the stack and returns None.
+    """
     stack = thread.stack
     while stack:
         found, target, _ = stack.pop()
@@ -185,5 +189,5 @@ def _return_from_trap(_: ThreadInstruction) -> Operation:
 
 @result_of("LEPC")
 def _own_pc(i: ThreadInstruction) -> Result:
-    """The pc of the next instruction (ours)."""
+    """Returns the pc of the next instruction (ours)."""
     return lambda _: i.pc + INSTRUCTION_BYTES

@@ -1,8 +1,9 @@
-"""MUFU and RRO, as fractions: where a number lies in its interval, and the parabola of the table there.
+"""MUFU and RRO in fractions: table look-up and quadratic interpolation.
 
-Choices of this project where no public page has a rule: the table and its arithmetic (:mod:`rtl.isa.functions`).
-Subnormal numbers are zeros of their sign, the operand and the result, since compiled code scales both to do without
-them. A NaN is 0x7fffffff; saturated, what is not above 0 is +0. RRO.SINCOS divides by 2 * pi, RRO.EX2 by nothing.
+Choices of this project where no public page has a rule: the table and its arithmetic
+(:mod:`rtl.isa.functions`). Subnormal operands and results are zeros of their sign; compiled code
+scales both to avoid them. A NaN is 0x7fffffff; with .SAT, a NaN or a negative result is +0.
+RRO.SINCOS divides by 2 * pi; RRO.EX2 returns its operand.
 """
 
 from fractions import Fraction
@@ -30,12 +31,14 @@ __all__: list[str] = []
 _TABLE = rows()
 _NAN, _INFINITY, _ONE = not_a_number(SINGLE), infinity(False, SINGLE), 0x3F80_0000
 _UPPER = Format(20, 11)
-"""The upper word of a double."""
+"""The format of a double's upper word."""
 _RESOLUTION = Fraction(1, 1 << FRACTION_BITS)
 
 
 def _interpolated(function: MultiFunction, fraction: Fraction, more_rows: int = 0) -> Fraction:
-    """The function of a fraction of 1."""
+    """Interpolates a function at a fraction in [0, 1), from the table's row ``more_rows`` behind
+    its first on.
+    """
     intervals = 1 << INTERVAL_BITS[function]
     interval = floor(fraction * intervals)
     c0, c1, c2 = _TABLE[FIRST_ROWS[function] + more_rows + interval]
@@ -45,7 +48,9 @@ def _interpolated(function: MultiFunction, fraction: Fraction, more_rows: int = 
 
 
 def _power(number: Fraction) -> int:
-    """The exponent of the highest bit of a positive number whose denominator is a power of two."""
+    """Returns the exponent of the highest bit of a positive number whose denominator is a power of
+    two.
+    """
     return number.numerator.bit_length() - number.denominator.bit_length()
 
 
@@ -54,7 +59,7 @@ def _cut(number: Fraction, step: Fraction) -> Fraction:
 
 
 def _of_power(function: MultiFunction, number: Fraction) -> Fraction:
-    """A reciprocal, the reciprocal of a root, or a logarithm."""
+    """Computes a reciprocal, a reciprocal square root, or a logarithm of a positive number."""
     power = _power(number)
     fraction = number / Fraction(2) ** power - 1
     match function:
@@ -66,7 +71,7 @@ def _of_power(function: MultiFunction, number: Fraction) -> Fraction:
                 2
             ) ** (power // 2)
     logarithm = power + _interpolated(function, fraction)
-    # Below 1 all bits of the fraction are inverted in place of a subtraction.
+    # Below 1 all bits of the fraction are inverted, which replaces a subtraction.
     return logarithm if power >= 0 else logarithm + Fraction(1, 1 << UNIT)
 
 
@@ -90,7 +95,7 @@ def _result(negative: bool, value: Fraction, form: Format = SINGLE) -> int:
 
 
 def _special(function: MultiFunction, negative: bool, infinite: bool, form: Format = SINGLE) -> int:
-    """The result for an infinity or zero."""
+    """Returns the result for an infinity or a zero."""
     sign = TOP if negative else 0
     match function:
         case MultiFunction.RCP:
@@ -107,7 +112,7 @@ def _special(function: MultiFunction, negative: bool, infinite: bool, form: Form
 
 
 def _form(function: MultiFunction) -> Format:
-    """What a function's numbers are."""
+    """Returns the number format of a function."""
     return _UPPER if function in OF_DOUBLES else SINGLE
 
 
@@ -161,7 +166,7 @@ def _function(i: ThreadInstruction) -> Result:
 
 @result_of("RRO")
 def _prepared(i: ThreadInstruction) -> Result:
-    """The number in turns, or unchanged."""
+    """Returns the operand in revolutions for SIN and COS, or unchanged for EX2."""
     b, absolute, negate = i.source("b"), i["absolute_b"], i["negate_b"]
     factor = decode(TURN if i["mode"] == FloatRange.SINCOS.value else _ONE, SINGLE)
     assert len(factor) == 3

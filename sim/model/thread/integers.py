@@ -1,4 +1,4 @@
-"""32-bit arithmetic on Python integers: wrapping, signs, and CC, one number laid out as
+"""32-bit arithmetic on Python integers: wrapping, signs, and CC as one number in the layout of
 :class:`rtl.isa.condition.Flags`.
 """
 
@@ -22,9 +22,9 @@ __all__ = [
 ]
 
 WORD = 0xFFFF_FFFF
-"""All bits of a register."""
+"""Mask of a register's bits."""
 HALF = 0xFFFF
-"""All bits of half a register."""
+"""Mask of a half register's bits."""
 TOP = 0x8000_0000
 """A register's sign bit."""
 
@@ -39,20 +39,21 @@ FLAGS = ZERO | SIGN | CARRY | OVERFLOW
 
 
 def signed(value: int, bits: int = 32) -> int:
-    """The two's complement number in the low ``bits`` bits of ``value``."""
+    """Interprets the low ``bits`` bits of ``value`` as a two's complement number."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> bits - 1 else value
 
 
 def flags_of_result(result: int) -> int:
-    """CC of an instruction that does not add: zero and sign of its 32-bit result, no carry, no overflow."""
+    """Returns CC of an instruction that does not add: zero and sign of its 32-bit result."""
     return (0 if result else ZERO) | (SIGN if result & TOP else 0)
 
 
 def flags_of_sum(x: int, y: int, total: int, result: int) -> int:
-    """CC of ``total`` = x + y + carry in, all unsigned; ``result`` is what is written (the same unless saturated).
+    """Returns CC of ``total`` = x + y + carry in, all unsigned.
 
-    A subtraction is x + ~y + 1 here, and so its carry means that nothing was borrowed.
+    ``result`` is the written word, which differs from ``total`` if saturated. A subtraction is x +
+    ~y + 1 here, so that carry means no borrow.
     """
     return (
         flags_of_result(result)
@@ -62,5 +63,5 @@ def flags_of_sum(x: int, y: int, total: int, result: int) -> int:
 
 
 def carry_in(condition: int) -> int:
-    """What an extended (.X) instruction adds: CC's carry."""
+    """Returns CC's carry, which an extended (.X) instruction adds."""
     return 1 if condition & CARRY else 0

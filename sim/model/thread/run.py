@@ -1,7 +1,7 @@
-"""The threads of a grid, each with its own pc and stack, without masks or tokens.
+"""Runs the threads of a grid, each with its own pc and stack, without masks or tokens.
 
-How threads are scheduled, meet and wait is in :mod:`sim.model.threads`. For a program without races
-the final memory is the machine's. What each instruction does is in the modules beside this.
+:mod:`sim.model.threads` schedules the threads. For a program without races the final memory equals
+the hardware's. The other modules of this package define the instructions.
 """
 
 from collections import Counter, deque
@@ -59,16 +59,18 @@ SEMANTICS = (
     system,
     video,
 )
-"""The modules that know the instructions."""
+"""The modules that register the instructions."""
 MAX_INSTRUCTIONS = 50_000_000
 """The default limit of instructions of a run."""
 
 
 class ThreadFaultError(Exception):
-    """A run that can't continue: which thread, where, at what instruction, and why.
+    """A run that cannot continue, with the thread, the instruction and the reason.
 
-    ``pc`` is the instruction's address from the program base. ``error`` is the warp error that the machine
-    reports, None for what only this model notices: a runaway, threads that all wait for each other.
+    Attributes:
+        pc: Address of the instruction from the program base.
+        error: The warp error that the hardware reports. None for conditions that only this model
+            detects: a runaway, or threads that all wait for each other.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class ThreadFaultError(Exception):
 
 @dataclass(frozen=True)
 class Trap:
-    """A BPT.TRAP that ended a run: its reason, its address, and the thread's and CTA's positions."""
+    """A BPT.TRAP that ended a run: its reason, its address, and the positions of thread and CTA."""
 
     reason: int
     pc: int
@@ -91,10 +93,11 @@ class Trap:
 
 @dataclass(frozen=True)
 class ThreadResult:
-    """A run's end; the memory it left is the launch's.
+    """The end of a run; the launch's memory holds its results.
 
-    ``counts`` are executed instructions by name, guard or not; ``trap`` is set if the run ended at
-    a BPT.TRAP rather than with the last thread.
+    Attributes:
+        counts: Executed instructions by name, whether or not the guard held.
+        trap: The BPT.TRAP that ended the run, None if all threads ended.
     """
 
     counts: Mapping[str, int]
@@ -102,13 +105,13 @@ class ThreadResult:
 
     @property
     def instructions(self) -> int:
-        """Instructions executed by all threads."""
+        """Number of instructions executed by all threads."""
         return sum(self.counts.values())
 
 
 @dataclass
 class _Run:
-    """The state of one run; ``executed`` counts by index of the instruction word."""
+    """The state of one run. ``executed`` counts executions by instruction word."""
 
     launch: Launch
     program: ThreadProgram
@@ -125,7 +128,9 @@ class _Run:
         return ThreadFaultError(thread, pc, self.program.text(thread.index), cause, error)
 
     def turn(self, thread: Thread) -> int:
-        """Runs a thread until its turn is over, it waits, or it ends; returns the instructions that it executed."""
+        """Runs a thread until its time slice is over, it waits, or it ends; returns the number of
+        instructions executed.
+        """
         operations, nexts, executed, index = (
             self.program.operations,
             self.program.nexts,
@@ -159,7 +164,7 @@ class _Run:
         return TURN
 
     def all_turns(self) -> None:
-        """Runs every thread to its end, or all to the first trap."""
+        """Runs every thread to its end, or the grid to the first trap."""
         take_turns(self.runnable, self.turn, self.limit, self.failure)
         if self.trap is None:
             check_nobody_waits(self.ctas, self.failure)
@@ -168,8 +173,9 @@ class _Run:
 def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadResult:
     """Runs a launch on its memory, to the end of the last thread or to the first BPT.TRAP.
 
-    Raises ThreadFaultError when a thread does what it can't, when all remaining threads wait for
-    each other, or when more than ``max_instructions`` have been executed (give or take a turn).
+    Raises:
+        ThreadFaultError: A thread faults, all remaining threads wait for each other, or more than
+            ``max_instructions`` have been executed (checked after each time slice).
     """
     code = launch.memory.read(launch.program_base, launch.program_size)
     banks = {bank: launch.bank(bank) for bank in launch.banks}
@@ -187,7 +193,9 @@ def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadRe
 
 @dataclass(frozen=True)
 class Before:
-    """A thread before an instruction: registers by their numbers, predicates from P0 on, CC. What is not given is 0."""
+    """A thread's state before an instruction: registers by number, predicates from P0 on, CC.
+    Missing values are 0.
+    """
 
     registers: Mapping[int, int] = field(default_factory=dict)
     predicates: Iterable[int] = ()
@@ -196,7 +204,9 @@ class Before:
 
 @dataclass(frozen=True)
 class Step:
-    """What one instruction did: all registers, predicates P0 to P6, CC, the next pc (None when the thread ended)."""
+    """A thread's state after one instruction: all registers, predicates P0 to P6, CC, the next pc
+    (None if the thread ended).
+    """
 
     registers: tuple[int, ...]
     predicates: tuple[int, ...]
@@ -215,8 +225,9 @@ def step(
     banks: Mapping[int, bytes] = MappingProxyType({}),
     launch: Launch | None = None,
 ) -> Step:
-    """Executes one instruction word on a new thread; see :func:`step_together`. An instruction that
-    needs neighbours runs alone.
+    """Executes one instruction word on a single new thread; see :func:`step_together`.
+
+    An instruction that needs neighbours meets with this thread alone.
     """
     (done,) = step_together(
         word, [Before(registers, predicates, condition)], pc=pc, banks=banks, launch=launch
@@ -232,11 +243,20 @@ def step_together(
     banks: Mapping[int, bytes] = MappingProxyType({}),
     launch: Launch | None = None,
 ) -> list[Step]:
-    """Executes one instruction word on the first threads of a group, for tests of single instructions.
+    """Executes one instruction word on the first threads of a group, for tests of single
+    instructions.
 
-    ``launch`` gives memory, sizes and windows; without one there is an empty memory, 1 KiB of
-    shared and of local memory, and only the threads given. Raises FaultError as the instruction
-    does, and TrappedError.
+    Args:
+        word: The instruction.
+        before: State of each thread.
+        pc: Address of the instruction.
+        banks: Constant banks, for a run without ``launch``.
+        launch: Memory, sizes and windows; None: an empty memory, 1 KiB of shared and of local
+            memory, and only the given threads.
+
+    Raises:
+        FaultError: The instruction faults.
+        TrappedError: The instruction traps.
     """
     launch = launch or _lone_launch(banks, len(before))
     size = round_up(pc + INSTRUCTION_BYTES, GROUP_BYTES)
@@ -275,7 +295,7 @@ def step_together(
 
 
 def _lone_launch(banks: Mapping[int, bytes], threads: int) -> Launch:
-    """One CTA of so many threads, nothing in memory."""
+    """Returns a launch of one CTA with this number of threads and an empty memory."""
     kernel = EntryPoint("step", INSTRUCTION_BYTES, 255, 0, 1024, 1024, 0, 0, ())
     return Launch(
         kernel,

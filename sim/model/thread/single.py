@@ -1,11 +1,12 @@
-"""Arithmetic and comparisons in single precision, exact on Python integers and rounded once.
+"""Single-precision arithmetic and comparisons, exact in Python integers and rounded once.
 
-Choices of this project where no public page has a rule: every NaN that an operation makes is 0x7fffffff. A difference
-of equal numbers is +0, rounded down -0. A subnormal result is flushed after rounding; FMUL's scale comes before it.
-With .FMZ a zero factor makes +0 of the product, with any other factor. With .SAT a NaN becomes +0.
-FMNMX gives the number beside a NaN, and takes -0 for less than +0. FCHK is true for operands that
-the short path of a division does not handle: divisors and dividends that are not normal or near the
-end of the range, and quotients near it. CC is zero and sign of the result's word.
+Choices of this project where no public page has a rule: every generated NaN is 0x7fffffff. A
+difference of equal numbers is +0, or -0 when rounding down. A subnormal result is flushed after
+rounding; FMUL's scale is applied before it. With .FMZ the product of a zero and any factor is +0.
+With .SAT a NaN becomes +0. FMNMX returns the number beside a NaN, and orders -0 below +0. FCHK is
+true for operands that the fast path of a division does not handle: divisors and dividends that are
+not normal or near the end of the range, and quotients near it. CC has the zero and sign of the
+result's word.
 """
 
 from collections.abc import Callable
@@ -47,7 +48,7 @@ RELATION: dict[FloatCompare, str] = {
     FloatCompare.GEU: ">=?",
     FloatCompare.T: "<=>?",
 }
-"""The outcomes of a comparison of which each relation holds."""
+"""The outcomes of a comparison for which each relation holds."""
 
 
 def _is_tiny(bits: int) -> bool:
@@ -55,13 +56,14 @@ def _is_tiny(bits: int) -> bool:
 
 
 def _flushed(bits: int, flush: int) -> int:
-    """A zero of its sign for a subnormal number."""
+    """Replaces a subnormal number with a zero of its sign, if ``flush`` is set."""
     return bits & TOP if flush and _is_tiny(bits) else bits
 
 
 def _operand(i: ThreadInstruction, role: str) -> Callable[[Thread], int]:
-    """An operand with the instruction's negation and absolute value applied, flushed if it
-    flushes."""
+    """Returns a function that reads an operand, with its absolute value and negation applied,
+    flushed if the instruction flushes.
+    """
     at, flush = i.source(role), i["flush"]
     kept = WORD & ~TOP if i[f"absolute_{role}"] else WORD
     flipped = TOP if i[f"negate_{role}"] else 0
@@ -69,14 +71,14 @@ def _operand(i: ThreadInstruction, role: str) -> Callable[[Thread], int]:
 
 
 def sum_flushed(a: int, b: int) -> int:
-    """FADD.FTZ of two numbers, rounded to the nearest."""
+    """FADD.FTZ of two numbers, rounded to nearest."""
     return _flushed(
         fused(_flushed(a, 1), FLOAT_ONE, _flushed(b, 1), SINGLE, Rounding.NEAREST_EVEN), 1
     )
 
 
 def _finished(i: ThreadInstruction, result: Result) -> Result:
-    """A result, flushed and saturated."""
+    """Returns a result function with flushing and saturation applied."""
     flush, saturate = i["flush"], i["saturate"]
 
     def compute(thread: Thread) -> int:
@@ -96,7 +98,9 @@ def _add(i: ThreadInstruction) -> Result:
 
 @result_of("FSWZADD")
 def _add_in_quads(i: ThreadInstruction) -> Result:
-    """Each thread of a quad by its own two letters of PP, NP, PN and ZP: signs of a and b, or no a."""
+    """FSWZADD: PP, NP, PN or ZP gives, for each thread of a quad, the signs of a and b; Z replaces
+    a with 0.
+    """
     a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
     letters = [("PP", "NP", "PN", "ZP")[i["swizzle"] >> shift & 3] for shift in (6, 4, 2, 0)]
 
@@ -120,7 +124,7 @@ def _multiply(i: ThreadInstruction) -> Result:
 
     def result(thread: Thread) -> int:
         x, y = a(thread), b(thread)
-        # A zero of the product's sign changes nothing.
+        # Adding a zero of the product's sign changes nothing.
         vanishes = zero_wins and not (x & ~TOP and y & ~TOP)
         return fused(x, y, 0 if vanishes else (x ^ y) & TOP, SINGLE, rounding, scale, zero_wins)
 
@@ -147,7 +151,7 @@ def _relation(i: ThreadInstruction) -> Result:
 
 @result_of("FCMP")
 def _select(i: ThreadInstruction) -> Result:
-    """A where c compares with zero, else b; both unchanged."""
+    """Selects a where the relation holds of c and zero, else b; both unchanged."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
     holds, flush = RELATION[FloatCompare(i["compare"])], i["flush"]
 

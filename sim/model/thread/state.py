@@ -1,4 +1,4 @@
-"""A thread and what is around it."""
+"""The state of a thread and its CTA, and the exceptions that instructions raise."""
 
 from collections import deque
 from collections.abc import Callable
@@ -22,17 +22,18 @@ __all__ = [
 ]
 
 DISCARD = RZ + 1
-"""Position in a thread's values for results to RZ."""
+"""Position in a thread's values where results to RZ are written."""
 FIRST_VALUE = DISCARD + 1
 """Position of the program's first immediate or constant in a thread's values."""
 DISCARD_PREDICATE = PT + 1
-"""Position for results to PT."""
+"""Position in a thread's predicates where results to PT are written."""
 
 
 class FaultError(Exception):
-    """An instruction that a thread can't execute.
+    """An instruction that a thread cannot execute.
 
-    ``error`` is the warp error that the machine reports for it, None where the machine has none.
+    Attributes:
+        error: The warp error that the hardware reports, None where it has none.
     """
 
     def __init__(self, error: WarpError | None, cause: str) -> None:
@@ -41,7 +42,7 @@ class FaultError(Exception):
 
 
 class TrappedError(Exception):
-    """A BPT.TRAP was reached; ``reason`` is 1 to 7."""
+    """A thread executed BPT.TRAP with ``reason`` 1 to 7."""
 
     def __init__(self, reason: int) -> None:
         super().__init__(f"BPT.TRAP {reason}")
@@ -49,7 +50,7 @@ class TrappedError(Exception):
 
 
 class EntryKind(Enum):
-    """What a thread's stack entry is for: which instruction comes back to it."""
+    """The kind of a stack entry: the instruction that returns to it."""
 
     SYNC = auto()
     BREAK = auto()
@@ -62,9 +63,10 @@ class EntryKind(Enum):
 class Thread(GridThread):
     """One thread.
 
-    ``values`` are its registers, then RZ, DISCARD and the program's constants. ``stack`` holds (kind,
-    index to go to, whether it counts as an API call), innermost last. ``index`` counts instruction
-    words from the program base.
+    Attributes:
+        values: The registers, then RZ, DISCARD and the program's constants.
+        stack: Entries (kind, target index, whether it counts as an API call), innermost last.
+        index: Index of the current instruction word, counted from the program base.
     """
 
     __slots__ = (
@@ -101,18 +103,22 @@ class Thread(GridThread):
 
     @property
     def place(self) -> int:
-        """Its position: the index of an instruction word."""
+        """The index of the thread's instruction word."""
         return self.index
 
     def advance(self) -> None:
-        """Advances it to the next word; a control word's index stands for the instruction after
-        it."""
+        """Advances the thread to the next word. The index of a control word denotes the instruction
+        after it.
+        """
         self.index += 1
 
 
 Operation = Callable[[Thread], int | None]
-"""Executes one instruction; returns the index of the thread's next one, ENDED or WAITING of
-:mod:`sim.model.threads`, or None: the one behind it."""
+"""Executes one instruction.
+
+It returns the index of the thread's next instruction, None for the following one, or ENDED or
+WAITING of :mod:`sim.model.threads`.
+"""
 
 
 class ThreadCta(GridCta[Thread]):

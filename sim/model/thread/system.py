@@ -1,18 +1,18 @@
 """Special registers, votes, shuffles, barriers and traps.
 
-VOTE and SHFL are meetings of the threads of a group that are at the same instruction; other threads
-of the group are inactive to them. A shuffle that reads an inactive thread gets what that thread's
-register holds, and 0 of a thread that the CTA does not have (ours: the value is undefined to
-programs).
+VOTE and SHFL are meetings of the threads of a group that are at the same instruction; they treat
+the group's other threads as inactive. A shuffle that reads an inactive thread, or one that the CTA
+does not have, returns 0 (ours: PTX leaves the value undefined).
 
-A barrier's thread count is rounded up to whole groups, and 0 stands for all of them. BAR.ARV is a
-meeting too: it counts once for the threads that arrive together.
+A barrier's thread count is rounded up to whole groups; 0 means all groups of the CTA. BAR.ARV is a
+meeting, too: the threads that arrive together count once.
 
-Choices of this project: the packed SR_TID and SR_NTID have x in bits 15:0, y in 25:16, z in 31:26; SR_VIRTID has
-the group's number as warp number and 0 as SM number; the machine has one SM; SR_SMEMSZ is the CTA's shared memory;
-SR_REGALLOC the kernel's registers; SR_LMEMLOSZ the bytes of a thread's local memory. SR_LMEMHIOFF is 0, where that
-memory begins: unoptimised code traps when its stack pointer is below it. A thread's clock ticks when the thread reads
-one. Other registers read 0.
+Choices of this project: the packed SR_TID and SR_NTID have x in bits 15:0, y in 25:16, z in 31:26;
+SR_VIRTID has the group's number as warp number and 0 as SM number; the GPU has one SM; SR_SMEMSZ is
+the size of the CTA's shared memory; SR_REGALLOC the kernel's registers; SR_LMEMLOSZ the size of a
+thread's local memory in bytes. SR_LMEMHIOFF is 0, the first address of that memory: unoptimised
+code traps when its stack pointer is below it. A thread's clock advances when the thread reads one.
+Other registers read 0.
 """
 
 from collections.abc import Callable
@@ -102,7 +102,9 @@ def _nothing(_: ThreadInstruction) -> Operation:
 
 
 def _meeting(i: ThreadInstruction, meet: Callable[[list[Thread]], None]) -> Operation:
-    """Waits until no thread of the group runs; ``meet`` then gets those that wait here."""
+    """Returns an operation that waits until no thread of the group runs; ``meet`` then executes it
+    for the threads that wait here.
+    """
     index = i.index
 
     def operation(thread: Thread) -> int:
@@ -114,7 +116,9 @@ def _meeting(i: ThreadInstruction, meet: Callable[[list[Thread]], None]) -> Oper
 
 @semantics("VOTE")
 def _vote(i: ThreadInstruction) -> Operation:
-    """Which threads' predicates are true, and whether all are, any is, or all are equal."""
+    """Writes the mask of threads whose predicate is true, and whether all are, any is, or all are
+    equal.
+    """
     d, p, mode = i.destination(), i.predicate_destination("p"), VoteMode(i["mode"])
     x, negated = i.predicate("x")
 
@@ -135,7 +139,7 @@ def _vote(i: ThreadInstruction) -> Operation:
 
 @semantics("SHFL")
 def _shuffle(i: ThreadInstruction) -> Operation:
-    """A thread that does not arrive contributes 0 (ours)."""
+    """A thread that does not take part contributes 0 (ours)."""
     d, p, a, b, c = (
         i.destination(),
         i.predicate_destination("p"),
@@ -163,7 +167,7 @@ _REDUCTIONS: dict[BarrierReduction, Callable[[list[int]], int]] = {
 
 
 def _either(i: ThreadInstruction, role: str, field: str) -> Callable[[Thread], int]:
-    """An operand of BAR that is a number in the instruction or in a register."""
+    """Returns a function that reads an operand of BAR from an immediate or a register."""
     operand = i.form.operands[role]
     if isinstance(operand, Immediate):
         number = i[field]
@@ -229,7 +233,7 @@ def _barrier(i: ThreadInstruction) -> Operation:
 
 @semantics("B2R")
 def _read_barrier(i: ThreadInstruction) -> Operation:
-    """The result of the thread's last BAR.RED; the predicate is whether it is not 0."""
+    """Reads the result of the thread's last BAR.RED; the predicate is whether it is not 0."""
     if BarrierRead(i["mode"]) is not BarrierRead.RESULT:
         raise FaultError(
             None, "B2R of a barrier's or warp's state is about warps, and here are none"
@@ -252,7 +256,7 @@ def _write_barrier(_: ThreadInstruction) -> Operation:
 
 @semantics("BPT")
 def _breakpoint(i: ThreadInstruction) -> Operation:
-    """BPT.TRAP ends the run, unless IDE masks its reason; then it waits for IDE.EN."""
+    """BPT.TRAP ends the run. If IDE masks its reason it stays pending until IDE.EN."""
     mode, reason = i["mode"], i["reason"]
     if mode in (BreakpointMode.INT.value, BreakpointMode.DRAIN.value):
         return lambda _: None

@@ -1,9 +1,10 @@
-"""Video instructions: a part of each source, the exact result of a first operation, bounds, a second operation.
+"""Video instructions: subword operands, an exact first operation, saturation, and a second
+operation.
 
-The bounds are those of the written part: a byte or a half if the result is merged into the third
-operand. Shifts to the left are exact, too, so that what is shifted out counts for the bounds; a
-second operation takes the low 32 bits of the first (ours). VMAD's third operand is signed if a
-factor is signed or a term is negated.
+The bounds of saturation are those of the written subword: a byte or a half if the result is merged
+into the third operand. Left shifts are exact, so that saturation sees the bits that are shifted
+out; a second operation takes the low 32 bits of the first result (ours). VMAD's third operand is
+signed if a factor is signed or a term is negated.
 """
 
 from collections.abc import Callable
@@ -25,11 +26,11 @@ _PLACES = {
     VideoSecond.MRG_8B0: (0, 8),
     VideoSecond.MRG_8B2: (16, 8),
 }
-"""Where in the third operand the first result goes, and how many bits of it."""
+"""Lowest bit and width of the part of the third operand that the first result replaces."""
 
 
 def _part(i: ThreadInstruction, role: str) -> Result:
-    """What an instruction takes of a source: a number with the sign of its type."""
+    """Returns a function that reads a subword of a source, sign-extended if its type is signed."""
     at, sign = i.source(role), i["signs"] >> "ab".index(role) & 1
     part = i[f"part_{role}"] if isinstance(i.form.operands[role], Register) else IMMEDIATE_PART
     low, size = (
@@ -45,7 +46,9 @@ def _bounds(to_signed: int, size: int) -> tuple[int, int]:
 
 
 def _negated(i: ThreadInstruction, first: str, second: str) -> tuple[int, int, int]:
-    """Whether each of two is negated, and the one that both negations are together."""
+    """Returns whether each of two terms is negated, and the addend 1 that both flags together
+    encode.
+    """
     if i[first] and i[second]:
         return 0, 0, 1
     return i[first], i[second], 0
@@ -118,7 +121,7 @@ def _video(i: ThreadInstruction) -> Result:
 
 @result_of("VABSDIFF4")
 def _distances(i: ThreadInstruction) -> Result:
-    """Of four bytes: joined, their low 8 bits each, or added to c."""
+    """The absolute differences of four bytes: their low 8 bits packed, or their sum added to c."""
     at_a, at_b, c, adds = i.source("a"), i.source("b"), i.source("c"), i["reduce"]
     sign_a, sign_b = i["signs"] & 1, i["signs"] >> 1
 

@@ -1,4 +1,4 @@
-"""What an instruction does, as a function made once for its word."""
+"""Actions: the effect of an instruction, as a function made once for its word."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -17,16 +17,16 @@ __all__ = ["Action", "Core", "Maker", "constant_address", "of_fields"]
 
 
 class Core(Protocol):
-    """What the actions of instructions see of the machine.
+    """The machine as the actions of instructions see it.
 
     Attributes:
-        launch: What runs.
-        memory: Global memory, and in it everything else but shared memory.
-        clock: What the clock registers read.
+        launch: The launch that runs.
+        memory: Global memory, which also holds everything else but shared memory.
+        clock: The value of the clock registers.
         raised: Events for the global error status.
-        slots: Warp slots.
-        traps: Who traps, and what became of it.
-        bounds: Looks at accesses of memory; None: nobody does.
+        slots: Number of warp slots.
+        traps: The state of traps.
+        bounds: Checks accesses to global memory; None without a check.
     """
 
     launch: Launch
@@ -38,31 +38,40 @@ class Core(Protocol):
     bounds: Bounds | None
 
     def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
-        """``size`` bytes of a constant bank; beyond its end WarpFaultError with ``error`` if that is reported,
-        else 0."""
+        """Reads ``size`` bytes of a constant bank, little endian.
+
+        Beyond the bank's end it raises WarpFaultError with ``error`` if that error is reported,
+        else returns 0.
+        """
         ...
 
 
 Action = Callable[[Core, Warp, int, Retirement], None]
-"""Executes the instruction for a warp and a mask of threads, and notes in the record what it did. The threads
-are those whose guard and CC test hold; there may be none. Raises WarpFaultError before it changes anything."""
+"""Executes the instruction for a warp and a mask of threads, and records its effects in the
+retirement.
+
+The mask holds the threads whose guard and CC test hold; it may be empty. Raises WarpFaultError
+before it changes anything.
+"""
 
 Maker = Callable[[Form, Values], Action]
-"""Makes the action of a word that encoding_error lets pass."""
+"""Makes the action of a word that encoding_error accepts."""
 
 _OFFSET_BITS, _SUM_BITS = 16, 32
 
 
 def of_fields(run: Callable[[Core, Warp, int, Retirement, Values], None]) -> Maker:
-    """The maker of an action that takes nothing of its word but the values of fields, when it is executed."""
+    """Returns the maker of an action that uses only the values of the word's fields, at execution."""
     return lambda _, values: (
         lambda core, warp, threads, record: run(core, warp, threads, record, values)
     )
 
 
 def constant_address(values: Values, operand: Constant, index: int = 0) -> int:
-    """The address that a constant operand names in its bank, with the value of its index register: an offset alone
-    has 16 bits, its sum with a register 32 (ours).
+    """Returns the address of a constant operand in its bank.
+
+    ``index`` is the value of the operand's index register. An offset alone wraps at 16 bits, its
+    sum with a register at 32 bits (ours).
     """
     indexed = operand.index is not None and values[operand.index] != RZ
     return (index + values[operand.offset]) % (1 << (_SUM_BITS if indexed else _OFFSET_BITS))

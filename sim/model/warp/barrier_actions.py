@@ -1,9 +1,11 @@
 """BAR, and the moves between barriers and registers.
 
-BAR.SYNCALL is for the trap handler: it waits for every live warp of the CTA, at a separate barrier.
+BAR.SYNCALL is reserved for the trap handler: it waits for every live warp of the CTA, at a separate
+barrier.
 
-The reductions are of the predicate of the threads that execute BAR.RED. BAR.SCAN gives a warp the number of
-such threads with the predicate that arrived, by RED or SCAN, before it (ours).
+The reductions combine the predicates of the threads that execute BAR.RED. BAR.SCAN gives a warp the
+number of threads with a true predicate among the warps that arrived before it by RED or SCAN
+(ours).
 """
 
 import numpy as np
@@ -25,19 +27,19 @@ __all__ = ["barrier_action", "read_action", "write_action"]
 
 
 def _lowest(warp: Warp, register: int, threads: int) -> int:
-    """The register's value in the lowest executing thread."""
+    """Returns the register's value in the lowest executing thread."""
     return int(warp.rows[register][(threads & -threads).bit_length() - 1])
 
 
 def _barrier(core: Core, warp: Warp, index: int) -> Barrier:
-    """The barrier, if the launch has it."""
+    """Returns a barrier of the warp's CTA; WarpFaultError if the launch does not have it."""
     if index >= min(core.launch.barriers, BARRIERS):
         raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM2)
     return warp.cta.barriers[index]
 
 
 def _meet(warp: Warp) -> None:
-    """BAR.SYNCALL, whether or not a thread executes it."""
+    """BAR.SYNCALL: the warp arrives even if no thread executes the instruction."""
     if not warp.in_trap:
         raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
     barrier = warp.cta.barriers[SYNCALL_BARRIER]
@@ -48,11 +50,13 @@ def _meet(warp: Warp) -> None:
 
 
 def barrier_action(form: Form, values: Values) -> Action:
-    """BAR. Barrier and count come from the lowest executing thread where they are in registers (ours).
+    """BAR. Register operands are read from the lowest executing thread (ours).
 
-    ILLEGAL_INSTR_PARAM2: no such barrier in this launch. ILLEGAL_INSTR_PARAM: a count that is no
-    multiple of a warp, or too large for a barrier's state (ours). ILLEGAL_INSTR_ENCODING:
-    ``.SYNCALL`` outside the trap handler.
+    Errors of the instruction:
+        ILLEGAL_INSTR_PARAM2: The launch has no such barrier.
+        ILLEGAL_INSTR_PARAM: The count is no multiple of a warp, or too large for a barrier's state
+            (ours).
+        ILLEGAL_INSTR_ENCODING: ``.SYNCALL`` outside the trap handler.
     """
     mode, packed = BarrierMode(values["mode"]), is_packed(form)
 
@@ -104,8 +108,10 @@ def barrier_action(form: Form, values: Values) -> Action:
 
 @of_fields
 def read_action(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
-    """B2R: a barrier's state; the warp's last result, and as a predicate whether it is not 0; or, with
-    ``.WARP``, 0: a warp that executes waits at no barrier (ours).
+    """B2R: reads a barrier's state, or the result of the warp's last reduction, with a predicate
+    for whether it is not 0.
+
+    With ``.WARP`` it reads 0: a warp that executes waits at no barrier (ours).
     """
     mode = BarrierRead(values["mode"])
     if not threads:
@@ -121,7 +127,9 @@ def read_action(core: Core, warp: Warp, threads: int, record: Retirement, values
 
 @of_fields
 def write_action(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
-    """R2B: sets from the lowest executing thread's register what B2R reads; ``.WARP`` has nothing to set (ours)."""
+    """R2B: sets the state that B2R reads, from the lowest executing thread's register; ``.WARP``
+    has no effect (ours).
+    """
     mode = BarrierRead(values["mode"])
     if not threads:
         return

@@ -1,13 +1,13 @@
 """CTA barriers: which warps arrive, which wait, and when they are released.
 
-A barrier counts warps, however many of their threads execute the instruction, and releases the
-waiting ones when as many have arrived as the last arrival named: a number of threads in whole
-warps, or every live warp of the CTA. A warp that ends is no longer among those; one that arrived
-without waiting and then ended stays counted (ours).
+A barrier counts warps, regardless of how many of their threads execute the instruction. It releases
+the waiting warps when the number that the last arrival expects have arrived: a number of threads in
+whole warps, or every live warp of the CTA. A warp that has ended is no longer expected; one that
+arrived without waiting and then ended stays counted (ours).
 
-A warp that waits can be withdrawn, as the entry of a trap does: with its arrival goes what it gave
-to a reduction. The flags of the reduction are then computed from the warps that still wait. What
-BAR.ARV or R2B have added stays, but a barrier without arrivals is reset (ours).
+The entry of a trap withdraws a warp that waits: its arrival and its contribution to a reduction are
+removed, and the flags of the reduction are computed again from the warps that still wait. Arrivals
+by BAR.ARV or R2B stay, but a barrier without arrivals is reset (ours).
 """
 
 from rtl.isa.barriers import SYNCALL_BARRIER
@@ -30,9 +30,10 @@ def settle(cta: Cta) -> None:
 
 
 def withdraw(warp: Warp) -> None:
-    """Withdraws the arrival of a warp that waits; it no longer waits, and no warp is released.
+    """Withdraws the arrival of a waiting warp; it no longer waits, and no warp is released.
 
-    Raises ValueError when the warp waits at no barrier, or at BAR.SYNCALL's, which the trap handler does not leave.
+    Raises ValueError if the warp waits at no barrier, or at BAR.SYNCALL's, which the trap handler
+    does not leave.
     """
     if warp.barrier is None or warp.barrier == SYNCALL_BARRIER:
         raise ValueError(

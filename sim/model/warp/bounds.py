@@ -1,6 +1,8 @@
-"""Accesses of global memory outside of what a program was given: its buffers, variables, constants, output and heap.
+"""Detects global accesses outside the memory that a program was given: buffers, variables,
+constants, output and heap.
 
-Memory comes in lines of 64 bytes, so what runs off the end of a buffer by a few bytes is no error of the machine.
+The machine allocates memory in lines of 64 bytes, so it reports no error for an access a few bytes
+beyond the end of a buffer.
 """
 
 from bisect import bisect_right
@@ -20,15 +22,22 @@ from .state import Warp
 __all__ = ["Bounds", "Outside"]
 
 _NOT_GIVEN = frozenset({"program", "trap handler", LOCAL_MEMORY})
-"""Regions of memory that no global address of a program should reach."""
+"""Regions of memory that a program's global accesses should not reach."""
 
 
 @dataclass
 class Outside:
-    """Accesses of one instruction that were outside: the first one, and how many there were.
+    """The out-of-bounds accesses of one instruction: the first one, and their count.
 
-    ``block`` and ``thread`` are places of that thread, ``size`` bytes at ``address`` what it
-    accessed, ``where`` describes the memory before it.
+    Attributes:
+        pc: Address of the instruction from the program base.
+        instruction: Its disassembly.
+        block: Position of the CTA in the grid.
+        thread: Position of the thread in the block.
+        address: First byte of the access.
+        size: Bytes of the access.
+        where: Description of the access relative to the nearest region below it.
+        count: Number of such accesses.
     """
 
     pc: int
@@ -41,14 +50,14 @@ class Outside:
     count: int
 
     def line(self) -> str:
-        """All of it."""
+        """Returns the report as one line of text."""
         places = f"block: {_place(self.block)}, thread: {_place(self.thread)}"
         more = f"; {self.count} accesses" if self.count > 1 else ""
         what = f"{self.size} byte{'s' * (self.size != 1)} at {self.address:#x}, {self.where}{more}"
         return f"outside       pc {self.pc:#06x}, {self.instruction}: {places}: {what}"
 
     def decoded(self) -> Mapping[str, Any]:
-        """The form for files."""
+        """Returns the report as a mapping, for JSON."""
         return {
             "pc": self.pc,
             "instruction": self.instruction,
@@ -66,10 +75,10 @@ def _place(index: tuple[int, int, int]) -> str:
 
 
 class Bounds:
-    """What a launch's memory has when this is made, and the accesses outside of it.
+    """Checks accesses against the regions that a launch's memory has when this object is made.
 
     Attributes:
-        found: Those accesses by the pc of their instruction.
+        found: The accesses outside of them, by the pc of their instruction.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -85,7 +94,7 @@ class Bounds:
         self._ends = np.array([base + size for base, size, _ in regions], np.uint64)
 
     def note(self, warp: Warp, parts: Iterable[PlacedAccess]) -> None:
-        """Looks at what an instruction of a warp accesses."""
+        """Checks the accesses of a warp's next instruction."""
         for part in parts:
             if part.space == "global":
                 self._note_global(warp, part)
@@ -118,7 +127,7 @@ class Bounds:
         )
 
     def _where(self, address: int) -> str:
-        """Where an access is, by the memory before it."""
+        """Describes an address relative to the nearest region below it."""
         at = bisect_right(self._regions, address, key=lambda region: region[0]) - 1
         if at < 0:
             return "below all memory that was given"

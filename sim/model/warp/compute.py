@@ -1,4 +1,4 @@
-"""Instructions that compute: their sources are read, an operation maps them, its outcome is written."""
+"""Arithmetic instructions: read the sources, apply a vector operation, write its outcome."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,9 @@ _Reader = Callable[[Core, Warp], Words]
 
 
 def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
-    """What reads the low or the high word of an operand; None for what is no vector source."""
+    """Returns a function that reads the low or the high word of an operand; None if it is no vector
+    source.
+    """
     match operand:
         case Register(field, access) if access is not Access.WRITE:
             number = values[field] if values[field] == RZ else values[field] + word
@@ -52,7 +54,10 @@ def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
 
 
 def constant_word(core: Core, bank: int, address: int, *, optional: bool) -> int:
-    """A word of a constant bank. Beyond its end an ``optional`` one, the second of an operand, is 0 (ours)."""
+    """Reads a word of a constant bank.
+
+    Beyond the bank's end an ``optional`` word, the second of an operand, is 0 (ours).
+    """
     try:
         return core.constant(bank, address, _WORD, WarpError.INVALID_CONST_ADDR)
     except WarpFaultError:
@@ -62,7 +67,7 @@ def constant_word(core: Core, bank: int, address: int, *, optional: bool) -> int
 
 
 def _is_wide(form: Form, values: Values, name: str) -> bool:
-    """Whether an operand has 64 bits: then it is a pair of registers in the instruction's register form."""
+    """Whether an operand has 64 bits: in the instruction's register form it is a register pair."""
     for sibling in BY_NAME[form.name]:
         match sibling.operands.get(name):
             case Register(span=span) if sibling.variant == "r":
@@ -71,7 +76,7 @@ def _is_wide(form: Form, values: Values, name: str) -> bool:
 
 
 def _vector_sources(form: Form, values: Values) -> list[tuple[str, _Reader]]:
-    """The vectors of Sources that the form has operands for."""
+    """Returns readers of the vector operands of a form, by their names in Sources."""
     found = [
         (name, _reader(values, form.operands[name])) for name in "abc" if name in form.operands
     ]
@@ -84,7 +89,7 @@ def _vector_sources(form: Form, values: Values) -> list[tuple[str, _Reader]]:
 
 
 def _predicate_sources(form: Form, values: Values) -> list[tuple[str, int, int]]:
-    """The predicates of Sources: name, number, and what to flip."""
+    """Returns name, number and mask to flip of the predicate sources of a form."""
     return [
         (
             name,
@@ -97,7 +102,9 @@ def _predicate_sources(form: Form, values: Values) -> list[tuple[str, int, int]]
 
 
 def _condition_of(outcome: LaneOutcome) -> Condition:
-    """CC after an outcome: the outcome's own, or from its value; other flags are clear."""
+    """Returns CC after an outcome: its own condition, or zero and sign of its value with its carry
+    and overflow.
+    """
     if outcome.condition is not None or outcome.value is None:
         return outcome.condition or Condition()
     zero, top = outcome.value == 0, outcome.value
@@ -112,8 +119,9 @@ def _condition_of(outcome: LaneOutcome) -> Condition:
 
 
 def compute_action(form: Form, values: Values) -> Action:
-    """The action of an instruction whose operation is in OPERATIONS. Sources are read, and may raise errors, only
-    when there are threads to execute it.
+    """Returns the action of an instruction whose operation is in OPERATIONS.
+
+    Sources are read, and may raise errors, only if there are threads to execute it.
     """
     operation = OPERATIONS[form.name]
     vectors, predicates = _vector_sources(form, values), _predicate_sources(form, values)
@@ -136,7 +144,8 @@ def compute_action(form: Form, values: Values) -> Action:
         for name, number, flip in predicates:
             setattr(sources, name, warp.predicates[number] ^ flip)
         outcome = operation(sources, values)
-        # CC comes first: a plain move's value is a view of its source, which it may be about to change.
+        # CC is computed first: a plain move's value is a view of its source, which the write may
+        # change.
         if writes_cc:
             warp.write_condition(record, _condition_of(outcome), threads)
         if outcome.value is not None:

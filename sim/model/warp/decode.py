@@ -1,4 +1,4 @@
-"""From an instruction word to what it does and needs."""
+"""Decodes an instruction word to its guard, its action and its error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _ALWAYS = ConditionCode.T.value
 
 @dataclass(frozen=True, slots=True)
 class WarpInstruction:
-    """A decoded word. ``error`` other than NONE: it is illegal, with any guard."""
+    """A decoded word. An ``error`` other than NONE means that the word is illegal, with any guard."""
 
     word: int
     error: WarpError
@@ -44,7 +44,7 @@ class WarpInstruction:
     test: int = _ALWAYS
 
     def threads(self, warp: Warp) -> int:
-        """The active threads whose guard and CC test hold."""
+        """Returns the active threads whose guard and CC test hold."""
         threads = warp.masks.active
         if self.guard != PT or self.guard_flip:
             guard = warp.predicates[self.guard]
@@ -55,12 +55,17 @@ class WarpInstruction:
 
 
 def _refused(core: object, warp: Warp, threads: int, record: object) -> None:
-    """The action of a word that has an error instead."""
+    """The action of an illegal word, which must not be executed."""
 
 
 def decode(word: int, registers: int, floats: bool = True, doubles: bool = True) -> WarpInstruction:
-    """What ``word`` is on a machine whose launch gives each thread ``registers`` registers. ``floats``: it has floating
-    point, ``doubles``: double precision, too.
+    """Decodes a word.
+
+    Args:
+        word: The instruction.
+        registers: Registers that the launch gives each thread; a higher one is illegal.
+        floats: Whether the machine has floating point.
+        doubles: Whether it has double precision, too.
     """
     error = encoding_error(word, registers, floats, doubles)
     if error is not WarpError.NONE:

@@ -1,4 +1,6 @@
-"""What the error status registers hold: the first thing that went wrong, and which things ever did."""
+"""The content of the error status registers: the first error, and the events since the host cleared
+them.
+"""
 
 from dataclasses import dataclass
 
@@ -12,10 +14,14 @@ _PC = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class ErrorStatus:
-    """What went wrong: a warp error, or BPT.TRAP when ``error`` is NONE.
+    """A warp error, or a BPT.TRAP if ``error`` is NONE.
 
-    ``warp`` is the slot, ``pc`` the instruction's, ``detail`` further details: the first thread
-    that failed and its address. ``trap_reasons`` are the reasons of all BPT.TRAPs so far.
+    Attributes:
+        error: The warp error.
+        warp: Slot of the warp.
+        pc: Address of the instruction.
+        detail: The first thread that failed, and its address.
+        trap_reasons: Reasons of all BPT.TRAPs so far.
     """
 
     error: WarpError
@@ -26,15 +32,16 @@ class ErrorStatus:
 
 
 class ErrorLog:
-    """Keeps what the host's registers show.
+    """Records what the host's error registers show.
 
     Attributes:
-        first: The first error since the host cleared it, else the first BPT.TRAP; its reasons are not kept up to date.
-        errors: All errors, which the registers do not tell.
+        first: The first error since the host cleared it, else the first BPT.TRAP. Its trap reasons
+            are not updated.
+        errors: All errors; the registers show only the first.
         raised: Bits of the global error status, by name.
         trap_reasons: Reasons of BPT.TRAP.
-        address: What HWW_WARP_ESR_PC shows: of an error the instruction, of a BPT.TRAP the one behind it. It stays when
-            the host clears ``first`` (ours).
+        address: The value of HWW_WARP_ESR_PC: for an error, the address of the instruction; for a
+            BPT.TRAP, that of the next one. It is kept when the host clears ``first`` (ours).
     """
 
     def __init__(self) -> None:
@@ -45,7 +52,7 @@ class ErrorLog:
         self.address = 0
 
     def note_error(self, error: WarpError, warp: int, pc: int, detail: str = "") -> None:
-        """A reported error of the warp in a slot."""
+        """Records a reported error of the warp in a slot."""
         status = ErrorStatus(error, warp, pc, detail)
         self.errors.append(status)
         if error is WarpError.STACK_OVERFLOW:
@@ -56,12 +63,12 @@ class ErrorLog:
             self.first, self.address = status, pc
 
     def note_trap(self, reason: int, warp: int, pc: int) -> None:
-        """A BPT.TRAP."""
+        """Records a BPT.TRAP."""
         if not self._failed and not self.trap_reasons:
             self.first, self.address = ErrorStatus(WarpError.NONE, warp, pc), next_address(pc) & _PC
         self.trap_reasons.add(reason)
 
     @property
     def _failed(self) -> bool:
-        """Whether an error was recorded; later ones do not replace it."""
+        """Whether an error was recorded; later errors do not replace it."""
         return self.first is not None and self.first.error is not WarpError.NONE

@@ -1,4 +1,4 @@
-"""Signals that an instruction fails."""
+"""Exceptions for failing instructions."""
 
 from rtl.isa.errors import WarpError
 from sim.launch.memory import MemoryFaultError
@@ -10,8 +10,8 @@ class WarpFaultError(Exception):
     """An instruction that raises a warp error. It has changed nothing.
 
     Attributes:
-        error: What the error status will tell.
-        detail: What else helps a reader: the thread and its address.
+        error: The error, as the error status shows it.
+        detail: The thread and its address, for messages.
     """
 
     def __init__(self, error: WarpError, detail: str = "") -> None:
@@ -21,8 +21,10 @@ class WarpFaultError(Exception):
 
 
 class _MemoryFaults:
-    """A context in which an access to unmapped memory is MMU_FAULT. A class, which is faster than
-    ``contextlib.contextmanager``: each fetch enters it."""
+    """A context that turns an access to unmapped memory into MMU_FAULT.
+
+    It is a class because each fetch enters it, and ``contextlib.contextmanager`` is slower.
+    """
 
     def __enter__(self) -> None:
         pass
@@ -33,4 +35,4 @@ class _MemoryFaults:
 
 
 memory_faults = _MemoryFaults()
-"""The context; it has no state."""
+"""The context. It has no state, so one instance serves all."""

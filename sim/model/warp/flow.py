@@ -1,4 +1,6 @@
-"""Control flow: branches, calls, pushes, leaving, and the instructions that reach into the stack itself."""
+"""Control flow: branches, calls, pushes, pops, and the instructions that read or change the stack
+itself.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,15 +26,15 @@ _PC_LIMIT = 1 << 32
 _SIGN = 1 << 31
 _CONSTANT_BYTES = 4
 
-# The format of GETCRSPTR and SETCRSPTR: lowest bit and mask of each part.
+# The format of GETCRSPTR and SETCRSPTR: lowest bit and mask of each field.
 _DEPTH_MASK = (1 << 17) - 1
 _CALLS_AT, _CALLS_MASK = 23, (1 << 8) - 1
 _KILL_AT = 31
 _BASE_UNIT = 512
-"""GETLMEMBASE and SETLMEMBASE count in this many bytes."""
+"""The unit of GETLMEMBASE and SETLMEMBASE in bytes."""
 
 _TargetOf = Callable[[Core, Retirement, int], int]
-"""The target of a record's instruction, with the value of its index register."""
+"""Computes the target of a record's instruction from the value of its index register."""
 
 
 def _lowest_thread(threads: int) -> int:
@@ -40,7 +42,7 @@ def _lowest_thread(threads: int) -> int:
 
 
 def _in_range(pc: int) -> int:
-    """A computed pc; PC_WRAP when it leaves 32 bits."""
+    """Returns a computed pc; WarpFaultError with PC_WRAP if it exceeds 32 bits."""
     if not 0 <= pc < _PC_LIMIT:
         raise WarpFaultError(WarpError.PC_WRAP)
     return pc
@@ -51,8 +53,10 @@ def _signed(word: int) -> int:
 
 
 def _constant_word(core: Core, values: Values, operand: Constant, index: int) -> int:
-    """The word of a constant bank that a flow instruction names. MISALIGNED_IMMC_ADDR, with a register
-    MISALIGNED_ADDR, where no word starts (ours).
+    """Reads the word of a constant bank that holds a target.
+
+    WarpFaultError with MISALIGNED_IMMC_ADDR, or with MISALIGNED_ADDR if a register is involved, at
+    an address that is no multiple of 4 (ours).
     """
     address = constant_address(values, operand, index)
     if address % _CONSTANT_BYTES:
@@ -65,11 +69,11 @@ def _constant_word(core: Core, values: Values, operand: Constant, index: int) ->
 
 
 def target_of(form: Form, values: Values) -> _TargetOf:
-    """How the instruction's target is computed.
+    """Returns the function that computes the instruction's target.
 
-    The value that is added to the next instruction's pc is a signed offset, from any source: the
-    instruction, a constant, an index register (ours). What counts from the program's base is not
-    signed, but an immediate beside an index register is. PC_WRAP when the result is no 32-bit pc.
+    A target relative to the next instruction is a signed offset, from any source: the instruction,
+    a constant, an index register (ours). A target relative to the program base is unsigned, except
+    that an immediate beside an index register is signed. PC_WRAP if the result is no 32-bit pc.
     """
     operand = form.operands["target"]
     absolute = form.name in _ABSOLUTE
@@ -90,8 +94,9 @@ def target_of(form: Form, values: Values) -> _TargetOf:
 
 
 def _branch(form: Form, values: Values) -> Action:
-    """BRA and JMP. The threads that take it run first; the others wait under DIVERGE at the next
-    instruction."""
+    """BRA and JMP. The threads that take the branch run first; the others wait under a DIVERGE
+    token at the next instruction.
+    """
     locate, limited, uniform_only = target_of(form, values), values["limited"], values["uniform"]
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
@@ -110,9 +115,11 @@ def _branch(form: Form, values: Values) -> Action:
 
 
 def _indexed_branch(form: Form, values: Values) -> Action:
-    """BRX and JMX. The threads whose index register equals the lowest one's run first (ours: also
-    where the register points into a constant bank). The other branching threads wait under DIVERGE
-    at this same instruction; below it, those that do not, at the next.
+    """BRX and JMX. The threads whose index register equals that of the lowest thread run first
+    (ours; this also holds where the register indexes a constant bank).
+
+    The other branching threads wait under a DIVERGE token at this same instruction; below it, the
+    threads that do not branch wait at the next one.
     """
     locate, limited, index_register = target_of(form, values), values["limited"], values["Ra"]
 
@@ -138,8 +145,8 @@ def _at_limit(core: Core, warp: Warp) -> bool:
 
 
 def _call(form: Form, values: Values) -> Action:
-    """CAL and JCAL: a RETURN token for the next instruction, and away. A counted call at the limit is not
-    taken: API_STACK_ERROR.
+    """CAL and JCAL push a RETURN token for the next instruction and jump. A counted call at the
+    limit is not taken: API_STACK_ERROR.
     """
     locate, counted = target_of(form, values), bool(values["counted"])
 
@@ -155,9 +162,10 @@ def _call(form: Form, values: Values) -> Action:
 
 
 def _push(form: Form, values: Values, kind: TokenKind) -> Action:
-    """SSY, PBK, PCNT, PRET, PEXIT, PLONGJMP: a token for the active threads at the target.
+    """SSY, PBK, PCNT, PRET, PEXIT and PLONGJMP push a token with the active threads and the target.
 
-    A counted PRET sets kill_future_branch to whether the call depth is at its limit; if it is, nothing is pushed.
+    A counted PRET sets kill_future_branch to whether the call depth is at its limit; if it is,
+    nothing is pushed.
     """
     locate, counted = target_of(form, values), bool(values.get("counted", 0))
 
@@ -175,8 +183,10 @@ def _push(form: Form, values: Values, kind: TokenKind) -> Action:
 
 
 def _leave(form: Form, values: Values, to: str | None) -> Action:
-    """BRK, CONT, RET, EXIT, LONGJMP, KIL move the threads to a disabled mask; SYNC to none of them: they wait
-    for the token that holds them. With no active thread left the warp unwinds.
+    """BRK, CONT, RET, EXIT, LONGJMP and KIL move the threads to a disabled mask.
+
+    SYNC moves them to none: they wait for the token that holds them. Without an active thread the
+    warp unwinds.
     """
     keeps_reference = values.get("keep_reference", 0)
 
@@ -190,7 +200,7 @@ def _leave(form: Form, values: Values, to: str | None) -> Action:
 
 @of_fields
 def _all_threads(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
-    """SAM: the active threads are kept under a QUAD token and every live thread becomes active (ours)."""
+    """SAM: saves the active mask in a QUAD token and activates every live thread (ours)."""
     push(warp, record, StackToken(TokenKind.QUAD, 0, warp.masks.active))
     warp.masks = replace(warp.masks, active=warp.live)
 
@@ -199,9 +209,10 @@ def _all_threads(core: Core, warp: Warp, threads: int, record: Retirement, value
 def _restore_threads(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
-    """RAM: the QUAD token on top, under holes at most, restores the active threads, those of them
-    that still live (ours). STACK_ERROR when it is not there, or when none of them lives any more
-    (ours).
+    """RAM: pops the QUAD token on top, below holes at most, and activates those of its threads that
+    still live (ours).
+
+    STACK_ERROR if there is no such token, or if none of its threads lives (ours).
     """
     popped = []
     for index in reversed(range(warp.stack.depth)):
@@ -216,7 +227,7 @@ def _restore_threads(
 
 
 def _rounded_up(depth: int) -> int:
-    """A depth in whole lines."""
+    """Rounds a depth up to whole lines."""
     return round_up(depth, TOKENS_PER_LINE)
 
 
@@ -224,7 +235,7 @@ def _rounded_up(depth: int) -> int:
 def _get_stack_pointer(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
-    """GETCRSPTR: kill_future_branch, the API call depth, and the stack's depth in whole lines."""
+    """GETCRSPTR reads kill_future_branch, the API call depth, and the stack's depth in whole lines."""
     number = (
         warp.kill_future_branch << _KILL_AT
         | warp.api_call_depth << _CALLS_AT
@@ -237,9 +248,11 @@ def _get_stack_pointer(
 def _set_stack_pointer(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
-    """SETCRSPTR: takes all three from the lowest active thread (ours), clamps the depth to the mode's limit and
-    forgets every token on chip. Without a region in memory the stack is empty then, at any depth,
-    and that is a STACK_ERROR (ours): the only error that changes state.
+    """SETCRSPTR sets all three from the lowest active thread (ours), clamps the depth to the mode's
+    limit and discards every token on chip.
+
+    Without a region in memory the stack is then empty at any depth. That is a STACK_ERROR (ours),
+    the only error that changes state.
     """
     number = int(warp.rows[values["Ra"]][_lowest_thread(threads)])
     warp.api_call_depth = number >> _CALLS_AT & _CALLS_MASK
@@ -254,7 +267,7 @@ def _set_stack_pointer(
 def _get_local_base(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
-    """GETLMEMBASE: the address of the warp's block of memory, in units of 512 bytes (ours)."""
+    """GETLMEMBASE reads the address of the warp's memory block, in units of 512 bytes (ours)."""
     warp.write_register(record, values["Rd"], uniform(warp.local_base // _BASE_UNIT), threads)
 
 
@@ -262,7 +275,7 @@ def _get_local_base(
 def _set_local_base(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
-    """SETLMEMBASE: moves the warp's block; to the address of the lowest active thread (ours)."""
+    """SETLMEMBASE sets the address of the warp's memory block from the lowest active thread (ours)."""
     warp.local_base = int(warp.rows[values["Ra"]][_lowest_thread(threads)]) * _BASE_UNIT
 
 
@@ -270,7 +283,7 @@ def _set_local_base(
 def write_back_action(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
-    """CCTLL.CRS.WBALL: makes the stack's memory current."""
+    """CCTLL.CRS.WBALL writes all tokens back to memory."""
     if threads:
         warp.stack.write_back()
 

@@ -1,4 +1,4 @@
-"""The warp model's interface for a host: the registers of its SM, and a debugger's use of them."""
+"""The warp model's interface for a host: the registers of the SM, and the operations of a debugger."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,15 +19,15 @@ from .state import Warp
 __all__ = ["ALL_SLOTS", "ModelHost"]
 
 ALL_SLOTS = (1 << 64) - 1
-"""Every warp slot there can be, a bit each."""
+"""A mask of all possible warp slots."""
 _WORD = (1 << 32) - 1
 _WORD_BITS = 32
 
 
 class ModelHost:
-    """Reads and writes registers of a machine that does not follow another one.
+    """Reads and writes registers of a warp model that does not follow another machine.
 
-    What is written takes effect at once: warps that run enter the trap, those that wait leave it.
+    A write takes effect at once: running warps enter the trap, and released ones leave it.
     """
 
     def __init__(self, machine: WarpModel) -> None:
@@ -50,8 +50,8 @@ class ModelHost:
         self._handler = machine.traps.handler or 0
 
     def read(self, register: str) -> int:
-        """The word in a register of SM_REGISTERS, or one of the work distributor's that has to do with traps. KeyError
-        for another one.
+        """Reads a register of SM_REGISTERS, or one of the work distributor's trap registers;
+        KeyError for any other.
         """
         machine, traps, status = self.machine, self.machine.traps, self.machine.error_status
         match register:
@@ -91,7 +91,7 @@ class ModelHost:
 
     @property
     def interrupted(self) -> bool:
-        """The machine interrupts the host."""
+        """Whether the machine interrupts the host."""
         status = self.machine.error_status
         return bool(
             (status is not None and status.error.value)
@@ -99,17 +99,17 @@ class ModelHost:
         )
 
     def _slots(self, register: str, of: Callable[[Warp], bool]) -> int:
-        """A register with a bit a warp slot."""
+        """Returns a register with one bit for each warp slot."""
         slots = sum(1 << warp.slot for warp in self.machine.live if of(warp))
         return slots >> (_WORD_BITS if register.endswith("_1") else 0) & _WORD
 
     def write(self, register: str, word: int) -> None:
-        """Writes a register that can be written; KeyError for another one."""
+        """Writes a register; KeyError if it cannot be written."""
         self._writers[register](word)
         self.machine.settle()
 
     def writes(self, register: str) -> bool:
-        """Whether that is a register that can be written."""
+        """Whether a register can be written."""
         return register in self._writers
 
     def _write_control(self, word: int) -> None:
@@ -154,18 +154,18 @@ class ModelHost:
     def _set_timeout(self, word: int) -> None:
         self.machine.timeout = bool(host_register("SM_TIMEOUT_INTERVAL").get("COUNTER_BIT", word))
 
-    # What a debugger does.
+    # Operations of a debugger.
 
     def _set_control(self, **values: int) -> None:
         kept = self._control & ~host_register("DBGR_CONTROL0").put(**dict.fromkeys(values, 1))
         self.write("DBGR_CONTROL0", kept | host_register("DBGR_CONTROL0").put(**values))
 
     def stop(self) -> None:
-        """Traps all warps, and keeps them there until :meth:`resume`."""
+        """Traps all warps, and holds them in the trap until :meth:`resume`."""
         self._set_control(STOP_TRIGGER=1)
 
     def resume(self) -> None:
-        """Takes back the stop trigger and wakes all paused warps."""
+        """Clears the stop trigger and wakes all paused warps."""
         self._set_control(STOP_TRIGGER=0)
         self.run_trigger()
 
@@ -174,16 +174,16 @@ class ModelHost:
         self._set_control(RUN_TRIGGER=1)
 
     def wake(self, slots: int) -> None:
-        """Wakes the paused warps in these slots, a bit each."""
+        """Wakes the paused warps of a mask of slots."""
         for half, register in enumerate(("BPT_PAUSE_MASK", "BPT_PAUSE_MASK_1")):
             self.write(register, ~slots >> _WORD_BITS * half & _WORD)
 
     def single_step(self, on: bool) -> None:
-        """Whether warps that leave the trap do one instruction and trap again."""
+        """Sets whether warps that leave the trap execute one instruction and trap again."""
         self._set_control(SINGLE_STEP_MODE=int(on))
 
     def install(self, handler: int | None) -> None:
-        """Sets the pc of the trap handler; None: there is none."""
+        """Sets the pc of the trap handler; None for no handler."""
         self.write("TRAP_HANDLER", handler or 0)
         self.write(
             "TRAP_CONTROL", host_register("TRAP_CONTROL").put(HANDLER_VALID=handler is not None)

@@ -1,14 +1,15 @@
-"""The warp model: CTAs are given slots, one warp at a time fetches and retires an instruction.
+"""The warp model: CTAs occupy warp slots, and one warp at a time fetches and retires an
+instruction.
 
-It has the function of the hardware and none of its timing. Each step retires one instruction of one warp and
-returns its :class:`~sim.model.warp.retirement.Retirement`, the same record that the hardware's retirement interface
-gives, so that both can be compared instruction by instruction.
+It has the function of the hardware and none of its timing. Each step retires one instruction of one
+warp and returns its :class:`~sim.model.warp.retirement.Retirement`, the same record that the
+hardware's retirement interface gives, so that both can be compared instruction by instruction.
 
 Choices of this project beyond those at each instruction: errors are precise, an instruction that
-raises one changes nothing; an error that is not reported is no error, the instruction does nothing
-and the warp continues. Behind a reported error the warp comes back to the instruction, but one in
-the trap handler is left behind. Without a trap handler, a reported error or a BPT.TRAP ends with
-all warps paused.
+raises one changes nothing. An unreported error is no error: the instruction does nothing and the
+warp continues. After a reported error the warp executes the instruction again, except in the trap
+handler, where it is skipped. Without a trap handler, a reported error or a BPT.TRAP ends with all
+warps paused.
 """
 
 import random
@@ -39,11 +40,13 @@ _DEFAULT_SLOTS = 64
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended.
+    """The end of a run.
 
-    ``status`` is ``ok`` when every CTA has ended, ``error`` when warps were paused for the error in
-    ``error_status``, or ended with a warp error, else ``timeout``: the limit of instructions was
-    reached, or no live warp can continue (see ``reason``). An interrupted run is ``interrupted``.
+    Attributes:
+        status: ``ok`` if every CTA has ended; ``error`` if warps were paused for the error in
+            ``error_status``, or ended with a warp error; ``timeout`` if the limit of instructions
+            was reached or no live warp can continue (see ``reason``); ``interrupted`` for an
+            interrupted run.
     """
 
     status: str
@@ -53,40 +56,48 @@ class Result:
 
 
 def _whole_words(bank: bytes) -> bytes:
-    """A constant bank, which ends with a whole word."""
+    """Returns a constant bank, padded with zeros to whole words."""
     return bank + bytes(-len(bank) % 4)
 
 
 class WarpModel:
-    """A streaming multiprocessor without time.
+    """A streaming multiprocessor without timing.
 
     Parameters:
-        launch: What to run. Its memory gets the blocks of the warp slots, so a launch serves one machine.
-        warps: Warp slots. A CTA starts, in the order of the grid, x first, when enough of them are free; it takes the
-            lowest ones (ours).
-        report_mask: Bit n: warp errors of code n are reported. May be changed while the machine runs.
-        order: None: the ready warps take turns by slot. A number: the seed of a random order.
-        stack_tokens: Tokens of its call/return stack that a warp has on chip: all, if it has no region in memory.
-        follows: Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when
-            :meth:`enter` and :meth:`leave` do, as another machine does it.
+        launch: The grid. The memory blocks of the warp slots are allocated in its memory, so a
+            launch serves one machine.
+        warps: Number of warp slots. CTAs start in the order of the grid, x first, each when enough
+            slots are free; a CTA takes the lowest free slots (ours).
+        report_mask: Bit n: warp errors of code n are reported. May be changed while the machine
+            runs.
+        order: None: round robin by slot. A number: the seed of a random order.
+        stack_tokens: Capacity of a warp's call/return stack on chip, in tokens; without a region in
+            memory, its whole capacity.
+        follows: Whether the model follows another machine: CTAs start only by :meth:`start`, and
+            warps enter and leave the trap only by :meth:`enter` and :meth:`leave`.
 
     Attributes:
         memory: The launch's memory.
-        warps: What is in the slots.
-        clock: Instructions retired; what the clock registers read. May be set, to follow another machine's.
-        instructions: Instructions retired.
-        traps: Who is in the trap, and what the host wants of it.
-        log: What went wrong.
+        warps: The warp in each slot, None for a free slot.
+        clock: The value of the clock registers: instructions retired. May be set, to follow another
+            machine's.
+        instructions: Number of instructions retired.
+        traps: The state of traps.
+        log: The errors and traps so far.
         raised: Bits of the global error status that are set, by name as in GlobalError.
         trap_reasons: Reasons of BPT.TRAP so far.
-        bounds: Looks at accesses of global memory, if it is set: whether they are in what the program was given.
-        banks: The constant banks.
-        local_memory: Address of the local memory and stacks of the warp in the first slot.
-        cta_count, next_cta: How many CTAs start by themselves, and the number of the one that does so next.
-        last_slot: The slot whose turn was last.
-        timeout: Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
+        bounds: If set, checks that global accesses stay within the memory that the program was
+            given.
+        banks: The constant banks by number.
+        local_memory: Address of the memory block (local memory and stacks) of the warp in slot 0.
+        cta_count: Number of CTAs that the model starts by itself.
+        next_cta: Number of the next one of these.
+        last_slot: The slot that was scheduled last.
+        timeout: Watchdog: whether TIMEOUT is raised when no live warp can continue although no trap
+            holds all of them.
 
-    Raises ValueError when a CTA has more warps than there are slots.
+    Raises:
+        ValueError: A CTA has more warps than there are slots.
     """
 
     def __init__(
@@ -124,7 +135,7 @@ class WarpModel:
         self._order = None if order is None else random.Random(order)
         self.last_slot = warps - 1
         self._may_start_cta = True
-        """A slot became free since CTAs were started last."""
+        """Whether a slot was freed since CTAs were last started."""
         width, height, depth = launch.grid
         self.cta_count = 0 if follows else width * height * depth
         self.next_cta = 0
@@ -134,20 +145,20 @@ class WarpModel:
         self._start_ctas()
 
     def make_cta(self, number: int) -> Cta:
-        """A CTA of the launch by its number in the order in which they start."""
+        """Returns a new CTA of the launch, by its number in the order in which CTAs start."""
         width, height, _ = self.launch.grid
         return Cta(
             (number % width, number // width % height, number // (width * height)), self.launch
         )
 
     def number_of(self, cta: Cta) -> int:
-        """The number of a CTA in the order in which they start."""
+        """Returns the number of a CTA in the order in which CTAs start."""
         x, y, z = cta.index
         width, height, _ = self.launch.grid
         return x + width * (y + height * z)
 
     def _start_ctas(self) -> None:
-        """Puts CTAs into free slots."""
+        """Starts CTAs while enough slots are free."""
         self._may_start_cta = False
         while self.next_cta < self.cta_count:
             free = [slot for slot, warp in enumerate(self.warps) if warp is None][
@@ -159,7 +170,7 @@ class WarpModel:
             self.next_cta += 1
 
     def start(self, cta: Cta, slots: Sequence[int]) -> None:
-        """Puts the warps of a CTA into free slots."""
+        """Places the warps of a CTA in free slots."""
         for number, slot in enumerate(slots):
             block = self.local_memory + slot * self.launch.warp_block
             warp = Warp(slot, number, cta, self.launch, block, self.stack_tokens)
@@ -167,8 +178,10 @@ class WarpModel:
             cta.warps.append(warp)
 
     def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
-        """``size`` bytes of a constant bank, little endian. Beyond its end, after its last whole
-        word: WarpFaultError with ``error`` if that is reported, else 0.
+        """Reads ``size`` bytes of a constant bank, little endian.
+
+        Beyond the bank's last word it raises WarpFaultError with ``error`` if that error is
+        reported, else returns 0.
         """
         content = self.banks.get(bank, b"")
         if address + size > len(content):
@@ -183,18 +196,18 @@ class WarpModel:
 
     @property
     def error_status(self) -> ErrorStatus | None:
-        """What went wrong first; None when nothing did."""
+        """The first error, else the first trap; None without either."""
         if self.log.first is None:
             return None
         return replace(self.log.first, trap_reasons=tuple(sorted(self.trap_reasons)))
 
     @property
     def live(self) -> list[Warp]:
-        """The warps that have not ended."""
+        """The warps that have not ended, by slot."""
         return [warp for warp in self.warps if warp is not None]
 
     def choose(self) -> Warp | None:
-        """The next warp; None when no warp can continue."""
+        """Selects the next warp; None if no warp can continue."""
         if self._order is not None:
             ready = [warp for warp in self.live if self._is_ready(warp)]
             return self._order.choice(ready) if ready else None
@@ -210,7 +223,7 @@ class WarpModel:
         return warp.barrier is None and self.traps.ready(warp)
 
     def step(self) -> Retirement | None:
-        """Retires the next instruction of the next warp; None when no warp can continue."""
+        """Retires the next instruction of the next warp; None if no warp can continue."""
         warp = self.choose()
         if warp is None:
             if self.timeout and self.live and not self.traps.locked_down:
@@ -230,7 +243,8 @@ class WarpModel:
     def retire(self, slot: int) -> Retirement:
         """Retires the next instruction of the warp in ``slot``.
 
-        Raises ValueError when the slot is empty, or its warp waits at a barrier or is stopped by a trap.
+        Raises ValueError if the slot is empty, or its warp waits at a barrier or is stopped by a
+        trap.
         """
         warp = self._warp(slot)
         if self._follows:
@@ -242,13 +256,15 @@ class WarpModel:
         return self._retire(warp)
 
     def _retire(self, warp: Warp) -> Retirement:
-        """Retires the next instruction of a warp, of which it is known that it can continue."""
+        """Retires the next instruction of a warp that can continue."""
         execution = self.execute(warp)
         self.complete(warp, execution)
         return execution.record
 
     def execute(self, warp: Warp) -> Execution:
-        """Does what the next instruction of a warp does by itself."""
+        """Executes the next instruction of a warp, without its consequences for the machine (see
+        :meth:`complete`).
+        """
         address = instruction_address(warp.pc)
         masks, depth, following = warp.masks, warp.stack.depth, next_address(address) & _PC_MASK
         record = Retirement(warp.slot, address, 0, masks, masks, following, depth, depth)
@@ -261,21 +277,24 @@ class WarpModel:
             instruction.action(self, warp, instruction.threads(warp), record)
         except WarpFaultError as fault:
             record.error, detail = fault.error, fault.detail
-            # In the trap handler it is left behind, and so is one whose error is not reported.
+            # In the trap handler a failing instruction is skipped; elsewhere, if its error is
+            # unreported.
             record.next_pc = (
                 warp.pc if self.reports(fault.error) and not warp.in_trap else following
             )
         return Execution(record, detail, following)
 
     def _warp(self, slot: int) -> Warp:
-        """The warp in a slot; ValueError when there is none."""
+        """Returns the warp in a slot; ValueError if the slot is empty."""
         warp = self.warps[slot]
         if warp is None:
             raise ValueError(f"warp slot {slot} is empty")
         return warp
 
     def complete(self, warp: Warp, execution: Execution) -> None:
-        """The consequences of any instruction."""
+        """Applies the consequences of an executed instruction: errors, traps, the end of the warp,
+        CTAs that start.
+        """
         record, detail, following = execution
         record.after, record.depth_after = warp.masks, warp.stack.depth
         record.api_call_depth, record.kill_future_branch = (
@@ -301,8 +320,10 @@ class WarpModel:
                 self._start_ctas()
 
     def settle(self) -> None:
-        """Does what happens between two instructions: traps, and CTAs that start. For the host's part of it; after an
-        instruction it comes by itself. A machine that follows another one waits for that.
+        """Applies pending traps and starts CTAs, after the host has changed something.
+
+        :meth:`complete` does so after each instruction. A model that follows another machine does
+        nothing here.
         """
         if self._follows:
             return
@@ -320,39 +341,44 @@ class WarpModel:
     # Following another machine.
 
     def withdraw(self, slot: int) -> None:
-        """The warp in ``slot`` no longer waits at its barrier: it is to enter the trap, and return
-        to its BAR."""
+        """Withdraws the warp in ``slot`` from its barrier, before it enters the trap; it will
+        return to its BAR.
+        """
         warp = self._warp(slot)
         withdraw(warp)
         warp.trap.saved_pc = warp.trap.last_pc
 
     def enter(self, slot: int) -> Retirement:
-        """The warp in ``slot`` enters the trap, because another machine did. It returns to its first
-        instruction that failed, not to a later one. The record has no word; its pc is the next
-        instruction's.
+        """Makes the warp in ``slot`` enter the trap, as the other machine did.
+
+        It will return to its first instruction that failed, not to a later one. The record has no
+        word; its pc is the next instruction's.
         """
         warp = self._warp(slot)
         self._resume(warp)
         return self.traps.enter(warp)
 
     def leave(self, slot: int) -> Retirement:
-        """The warp in ``slot`` leaves the trap by its RTT; ValueError when it does not wait
-        there."""
+        """Makes the warp in ``slot`` leave the trap by its RTT; ValueError if it does not wait
+        there.
+        """
         warp = self._warp(slot)
         if warp.trap.returning is None:
             raise ValueError(f"warp slot {slot} does not wait to leave a trap")
         return self.traps.leave(warp)
 
     def _resume(self, warp: Warp) -> None:
-        """The other machine has woken a warp, and, without a handler, released it."""
+        """Wakes a warp as the other machine did; without a handler it is also released."""
         warp.trap.paused = warp.trap.quiet = False
         if warp.in_trap and not warp.trap.framed:
             self.traps.leave(warp)
 
     def run(self, max_instructions: int | None = None) -> Result:
-        """Steps until everything has ended, no warp can continue, or ``max_instructions`` more have
-        retired. May be called again after the last of these, and after the others when the host has
-        done something about it.
+        """Steps until all CTAs have ended, no warp can continue, or ``max_instructions`` more have
+        retired.
+
+        May be called again after the limit, and after the other cases once the host has changed
+        something.
         """
         end = None if max_instructions is None else self.instructions + max_instructions
         while end is None or self.instructions < end:
@@ -371,7 +397,9 @@ class WarpModel:
         )
 
     def _run_compiled(self, end: int | None) -> None:
-        """Executes what can be executed in C, until ``end`` instructions have retired."""
+        """Executes instructions by the compiled core, where it can, until ``end`` instructions have
+        retired.
+        """
         if self._executor is None:
             self._executor = executor_for(self)
             self._may_compile = self._executor is not None
@@ -379,7 +407,7 @@ class WarpModel:
             self._executor.run(end)
 
     def _ended(self) -> Result:
-        """The result when no warp can continue."""
+        """Returns the result of a run in which no warp can continue."""
         live, status = self.live, self.error_status
         if not live:
             failed = status is not None and status.error is not WarpError.NONE

@@ -1,4 +1,4 @@
-"""What one retired instruction did: the record that every check uses."""
+"""The record of a retired instruction's effects, which every check uses."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class StackToken:
 
 @dataclass(frozen=True, slots=True)
 class WarpMasks:
-    """The masks of a warp: bit t is thread t. ``broken`` .. ``killed`` are the disabled masks."""
+    """The masks of a warp: bit t is thread t. ``broken`` to ``killed`` are the disabled masks."""
 
     active: int
     broken: int = 0
@@ -36,7 +36,7 @@ class WarpMasks:
 
     @property
     def disabled(self) -> int:
-        """Threads that left early, regardless of what they wait for."""
+        """Threads in any disabled mask."""
         return (
             self.broken
             | self.continued
@@ -49,8 +49,12 @@ class WarpMasks:
 
 @dataclass(frozen=True, slots=True)
 class MemoryWrite:
-    """Bytes written by one thread. ``space`` is ``global``, ``shared`` or ``local``; ``local`` addresses are the
-    thread's own."""
+    """Bytes written by one thread.
+
+    Attributes:
+        space: ``global``, ``shared`` or ``local``. Addresses in ``local`` are relative to the
+            thread's local memory.
+    """
 
     thread: int
     space: str
@@ -60,27 +64,33 @@ class MemoryWrite:
 
 @dataclass(slots=True)
 class Retirement:
-    """One instruction of one warp. A mask has bit t for thread t.
+    """The effects of one instruction of one warp. A mask has bit t for thread t.
 
     Attributes:
         warp: The warp's slot.
-        pc, word: The instruction's address, in bytes from the begin of the program, and its word.
-        before, after: The warp's masks.
-        next_pc: The pc as the warp holds it: behind a group's last instruction it is the next group's address. It is
-            undefined once the warp has ``terminated``.
-        depth_before, depth_after: Tokens on the call/return stack.
+        pc: Address of the instruction in bytes from the program base.
+        word: The instruction word.
+        before: The warp's masks before the instruction.
+        after: The warp's masks after it.
+        next_pc: The warp's next pc; after the last instruction of a group, the address of the next
+            group. It is undefined once the warp has ``terminated``.
+        depth_before: Tokens on the call/return stack before the instruction.
+        depth_after: Tokens on it after the instruction.
         pushed: The tokens that the instruction pushed, lowest first.
-        popped: The tokens that it took, top first.
-        registers: Number -> the mask of threads, and 32 values, of which those under the mask were written.
-        predicates: Number -> the mask of threads, and the mask of values.
-        condition: The mask of threads, and 32 CC nibbles; None where CC was not written.
-        memory: What threads wrote, spilled tokens apart.
-        error: What was reported. Other than NONE: the instruction did nothing, and the warp stays at it or, in the
-            trap handler, is behind it. Two errors leave a trace: RET_EMPTY_STACK_ERROR comes with the end of the
-            warp, SETCRSPTR's STACK_ERROR with an empty stack.
-        unreported: An error that the machine does not report, of an instruction that did nothing.
+        popped: The tokens that it popped, top first.
+        registers: By number: the mask of threads, and 32 values, of which those in the mask were
+            written.
+        predicates: By number: the mask of threads, and the mask of values.
+        condition: The mask of threads, and 32 CC nibbles; None if CC was not written.
+        memory: The bytes that threads wrote, without spilled tokens.
+        error: The reported error. Other than NONE: the instruction did nothing, and the warp's pc
+            stays at it or, in the trap handler, is behind it. There are two exceptions:
+            RET_EMPTY_STACK_ERROR comes with the end of the warp, SETCRSPTR's STACK_ERROR with an
+            empty stack.
+        unreported: The unreported error of an instruction that did nothing.
         terminated: Whether the warp has ended.
-        api_call_depth, kill_future_branch: Those of the warp after the instruction.
+        api_call_depth: The warp's API call depth after the instruction.
+        kill_future_branch: The warp's flag of this name after the instruction.
     """
 
     warp: int
@@ -105,12 +115,12 @@ class Retirement:
 
 
 class Execution(NamedTuple):
-    """What an instruction did by itself, before its consequences for the machine.
+    """An executed instruction, before its consequences for the machine.
 
     Attributes:
-        record: What it did.
-        detail: What else is known of an error; empty where nothing is.
-        following: The pc behind the instruction.
+        record: Its effects.
+        detail: Further details of an error; empty without any.
+        following: Address of the next instruction in sequence.
     """
 
     record: Retirement

@@ -1,5 +1,6 @@
-"""The address spaces of the 32 threads of a warp: global, local, shared, and the generic one of
-all."""
+"""The address spaces of the 32 threads of a warp: global, local and shared, and the generic space
+over them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,33 +22,33 @@ __all__ = ["Access", "Accesses", "PlacedAccess", "place", "place_generic"]
 Addresses = NDArray[np.uint64]
 """One address for each of some threads."""
 Octets = NDArray[np.uint8]
-"""Bytes: a row for each of some threads."""
+"""Bytes: one row for each of some threads."""
 
 _NEAR = 1 << 13
 """Accesses of a warp within this many bytes are combined into one."""
 _WORD = 4
 _ELEMENTS = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "V16"}
-"""By its bytes: the type of an element, which is read and written as a whole."""
+"""The type of an element by its size in bytes; an element is read and written as a whole."""
 _SHIFTS = {width: np.uint64(width.bit_length() - 1) for width in _ELEMENTS}
-"""By its bytes: from an element's address to its number."""
+"""The shift from an element's address to its index, by its size in bytes."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """An access of some threads: their numbers, ascending, and the address of each one."""
+    """An access of some threads: their numbers, ascending, and the address of each."""
 
     threads: NDArray[np.intp]
     addresses: Addresses
     size: int
-    """Bytes that each thread accesses: 1, 2, 4, 8 or 16."""
+    """Size of each thread's access in bytes: 1, 2, 4, 8 or 16."""
 
     def subset(self, chosen: NDArray[np.bool_], base: int) -> "Access":
-        """Some of the threads, with addresses counted from ``base``."""
+        """Returns the access of the chosen threads, with addresses relative to ``base``."""
         return Access(self.threads[chosen], self.addresses[chosen] - np.uint64(base), self.size)
 
 
 class _LaneFaultError(Exception):
-    """The first thread that can't make its access, and why."""
+    """The first thread that cannot make its access, and the error."""
 
     def __init__(self, thread: int, address: int, error: WarpError) -> None:
         super().__init__(thread, error)
@@ -57,10 +58,12 @@ class _LaneFaultError(Exception):
 
 
 class PlacedAccess:
-    """An access whose every address is good: it may be read and written without an error.
+    """An access whose addresses are checked: it can be read and written without an error.
 
-    ``space`` names it in records; ``places`` are the addresses of its elements, a row for each thread: an access is one
-    element, but in local memory, whose words are interleaved, as many as it has words.
+    Parameters:
+        space: Name of the space in records.
+        places: Addresses of the access's elements, one row for each thread. An access is one
+            element, except in local memory, whose words are interleaved: there each word is one.
     """
 
     def __init__(
@@ -78,15 +81,17 @@ class PlacedAccess:
         self._store = store
 
     def load(self) -> Octets:
-        """The bytes of every thread."""
+        """Reads the bytes of every thread."""
         return self._load(self._places)
 
     def store(self, content: Octets) -> None:
-        """Writes the bytes of every thread; where threads meet, the highest one's stay (ours)."""
+        """Writes the bytes of every thread; where threads collide, the highest thread's bytes are
+        kept (ours).
+        """
         self._store(self._places, content)
 
     def single(self, row: int) -> "PlacedAccess":
-        """The access of one of the threads alone, by its row."""
+        """Returns the access of a single thread, selected by its row."""
         part = Access(
             self.access.threads[row : row + 1],
             self.access.addresses[row : row + 1],
@@ -96,21 +101,23 @@ class PlacedAccess:
 
 
 Accesses = list[PlacedAccess]
-"""An access through generic addresses falls apart into one for each space."""
+"""A generic access is split into one access for each space."""
 
 
 def _elements(block: bytes | bytearray | memoryview, width: int) -> NDArray[Any]:
-    """Bytes as elements of ``width`` bytes; what is left behind the last whole one does not count."""
+    """Views bytes as elements of ``width`` bytes; a partial element at the end is left out."""
     return np.frombuffer(block, _ELEMENTS[width], count=len(block) // width)
 
 
 def _numbers(places: Addresses, start: int, width: int) -> NDArray[np.intp]:
-    """The numbers of elements at ``places``, counted from ``start``, one of which each is a whole number away."""
+    """Returns the indices of the elements at ``places``, relative to ``start``; all distances are
+    multiples of the width.
+    """
     return ((places - np.uint64(start)) >> _SHIFTS[width]).view(np.intp)
 
 
 def _near_block(places: Addresses, width: int) -> tuple[int, int] | None:
-    """First address and length of the bytes around some elements, if they are few."""
+    """Returns start and length of the range that contains some elements; None if it is too long."""
     lowest = int(np.minimum.reduce(places, axis=None))
     length = int(np.maximum.reduce(places, axis=None)) - lowest + width
     return (lowest, length) if length <= _NEAR else None
@@ -145,13 +152,13 @@ def _store_to(memory: Memory, width: int) -> Callable[[Addresses, Octets], None]
 def _put(
     block: bytearray | memoryview, width: int, numbers: NDArray[np.intp], content: Octets
 ) -> None:
-    """Writes elements into a block; of several with one number the last one stays."""
+    """Writes elements into a block; of several with the same index the last one is kept."""
     elements = np.ascontiguousarray(content).view(_ELEMENTS[width])
     _elements(block, width)[numbers.ravel()] = elements.ravel()
 
 
 def _first(access: Access, failing: NDArray[np.bool_], error: WarpError) -> list[_LaneFaultError]:
-    """The error of the first thread for which ``failing`` is set, if there is one."""
+    """Returns the error of the first thread that ``failing`` marks, as a list of at most one."""
     if not np.count_nonzero(failing):
         return []
     row = int(failing.argmax())
@@ -159,7 +166,9 @@ def _first(access: Access, failing: NDArray[np.bool_], error: WarpError) -> list
 
 
 def _check(access: Access, *failures: tuple[NDArray[np.bool_], WarpError]) -> None:
-    """Raises the error of the first thread that has one; of several of its errors the one named first."""
+    """Raises the error of the first thread that has one; of a thread's several errors, the one
+    named first.
+    """
     misaligned = (
         (access.addresses & np.uint64(access.size - 1)) != 0,
         WarpError.MISALIGNED_ADDR,
@@ -174,7 +183,7 @@ def _check(access: Access, *failures: tuple[NDArray[np.bool_], WarpError]) -> No
 
 
 def _unmapped(memory: Memory, places: Addresses, width: int) -> NDArray[np.bool_]:
-    """The threads whose elements are not all mapped."""
+    """Marks the threads whose elements are not all mapped."""
     is_mapped = [all(memory.is_mapped(place, width) for place in row) for row in places.tolist()]
     return ~np.array(is_mapped)
 
@@ -182,7 +191,9 @@ def _unmapped(memory: Memory, places: Addresses, width: int) -> NDArray[np.bool_
 def _in_memory(
     space: str, memory: Memory, access: Access, places: Addresses, width: int
 ) -> PlacedAccess:
-    """An access whose elements are at ``places`` of global memory, if they are mapped."""
+    """Returns the access at ``places`` of global memory; WarpFaultError with MMU_FAULT if one is
+    not mapped.
+    """
     near = _near_block(places, width)
     if near is not None and memory.is_mapped(*near):
         _check(access)
@@ -196,7 +207,7 @@ def _in_global(memory: Memory, access: Access) -> PlacedAccess:
 
 
 def _in_local(memory: Memory, warp: Warp, access: Access) -> PlacedAccess:
-    """Word k of thread t is word 32 * k + t of the warp's block."""
+    """Places a local access: word k of thread t is word 32 * k + t of the warp's block."""
     _check(access, _beyond(access, warp.local_size))
     word = np.uint64(_WORD)
     words = np.arange(max(1, access.size // _WORD), dtype=np.uint64)
@@ -207,7 +218,7 @@ def _in_local(memory: Memory, warp: Warp, access: Access) -> PlacedAccess:
 
 
 def _beyond(access: Access, end: int) -> tuple[NDArray[np.bool_], WarpError]:
-    """The threads whose access goes beyond the end of their memory."""
+    """Marks the threads whose access exceeds the end of their memory."""
     return access.addresses + np.uint64(access.size) > end, WarpError.OOR_ADDR
 
 
@@ -225,10 +236,11 @@ def _in_shared(warp: Warp, access: Access) -> PlacedAccess:
 
 
 def place(space: str, memory: Memory, warp: Warp, access: Access) -> Accesses:
-    """An access to one space.
+    """Places an access in one space.
 
-    Raises WarpFaultError for the first thread that can't make it: MISALIGNED_ADDR, OOR_ADDR behind the end of
-    the thread's local or the CTA's shared memory, MMU_FAULT where no memory is mapped.
+    Raises:
+        WarpFaultError: For the first thread that fails: MISALIGNED_ADDR, OOR_ADDR beyond the end of
+            the thread's local or the CTA's shared memory, or MMU_FAULT where no memory is mapped.
     """
     try:
         match space:
@@ -247,8 +259,10 @@ def _in_window(access: Access, window: int) -> NDArray[np.bool_]:
 
 
 def place_generic(memory: Memory, warp: Warp, access: Access, *, windows: bool = True) -> Accesses:
-    """An access through generic addresses: the windows of shared and local memory, and global memory around
-    them. Without ``windows`` an address in one of them is an error: INVALID_ADDR_SPACE.
+    """Places an access through generic addresses: the windows of shared and local memory, and
+    global memory.
+
+    Without ``windows`` an address in a window is an error: INVALID_ADDR_SPACE.
     """
     in_shared, in_local = _in_window(access, SHARED_WINDOW), _in_window(access, LOCAL_WINDOW)
     parts: list[tuple[NDArray[np.bool_], int, Callable[[Access], PlacedAccess]]] = [

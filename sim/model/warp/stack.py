@@ -1,8 +1,8 @@
 """The call/return stack of a warp: its tokens, on chip and in local memory.
 
-On chip is a window of the topmost lines; a line is written to memory when a push makes it leave the window,
-and on request. The hardware may write lines earlier than that: memory is sure to hold a token only after a
-write-back, and what is popped from under the window comes from memory.
+A window of the topmost lines is on chip. A line is written to memory when a push moves it out of
+the window, and on request. The hardware may write lines earlier: memory is sure to hold a token
+only after a write-back. Tokens below the window are popped from memory.
 """
 
 from collections.abc import Iterable, Sequence, Set
@@ -33,7 +33,7 @@ _HOLE = StackToken(TokenKind.NONE, 0, 0)
 
 
 def encode_token(token: StackToken) -> bytes:
-    """A token in the format of memory."""
+    """Encodes a token in its memory format of 16 bytes."""
     parts = {
         "pc": token.pc,
         "mask": token.mask,
@@ -45,7 +45,9 @@ def encode_token(token: StackToken) -> bytes:
 
 
 def decode_token(content: bytes) -> StackToken:
-    """The token in 16 bytes of memory. A kind byte that is no kind makes one that only raises STACK_ERROR (ours)."""
+    """Decodes 16 bytes of memory. An invalid kind byte gives a token whose pop raises STACK_ERROR
+    (ours).
+    """
     number = int.from_bytes(content, "little")
     pc, mask, kind, counted = (
         number >> _FIELDS[name][0] & _FIELDS[name][1] for name in ("pc", "mask", "kind", "counted")
@@ -54,17 +56,17 @@ def decode_token(content: bytes) -> StackToken:
 
 
 class CallReturnStack:
-    """Tokens of one warp.
+    """The tokens of one warp.
 
     Parameters:
-        memory: Where the lines that leave the chip go.
-        size: Bytes of the region in memory; 0 for a stack that exists on chip alone.
-        on_chip: Tokens that fit on chip.
+        memory: Receives the lines that leave the chip.
+        size: Size of the region in memory in bytes; 0 for a stack that exists on chip alone.
+        on_chip: Capacity on chip, in tokens.
         region: Address of the region.
 
     Attributes:
         depth: Tokens on the stack, holes included.
-        in_trap: The trap handler runs, which may fill the reserved tokens.
+        in_trap: Whether the trap handler runs, which may use the reserved tokens.
     """
 
     def __init__(self, memory: Memory, size: int, region: int, on_chip: int) -> None:
@@ -80,13 +82,15 @@ class CallReturnStack:
 
     @property
     def limit(self) -> int:
-        """Tokens that the stack may hold in its mode."""
+        """Capacity of the stack in its mode, in tokens."""
         if not self.size:
             return self._on_chip
         return self.size // TOKEN_BYTES - (0 if self.in_trap else TRAP_RESERVE)
 
     def token(self, index: int) -> StackToken:
-        """Token ``index``, 0 being the lowest; WarpFaultError when it is in memory that faults."""
+        """Returns token ``index``, 0 being the lowest; WarpFaultError if it must be read from
+        memory that faults.
+        """
         if index >= self._first:
             return self._cached[index - self._first]
         with memory_faults:
@@ -97,9 +101,11 @@ class CallReturnStack:
         return [self.token(index) for index in range(self.depth)]
 
     def push(self, *tokens: StackToken) -> None:
-        """Pushes ``tokens`` in their order; WarpFaultError, and nothing pushed, when there is no room."""
+        """Pushes ``tokens`` in their order; WarpFaultError, with nothing pushed, if there is no
+        room.
+        """
         depth = self.depth + len(tokens)
-        if tokens and depth > self.limit:  # a handler may leave more than user mode can push
+        if tokens and depth > self.limit:  # A handler may leave more than user mode can push.
             raise WarpFaultError(WarpError.STACK_OVERFLOW)
         while depth - self._first > self._on_chip:
             if (line := self._first // TOKENS_PER_LINE) in self._dirty:
@@ -111,7 +117,7 @@ class CallReturnStack:
         self.depth = depth
 
     def drop(self, count: int) -> None:
-        """Takes the topmost ``count`` tokens off. The line that is then on top comes on chip."""
+        """Pops the topmost ``count`` tokens. The line that is then on top is loaded to the chip."""
         depth = self.depth - count
         if depth < self._first:
             first = depth - depth % TOKENS_PER_LINE
@@ -124,18 +130,21 @@ class CallReturnStack:
 
     @property
     def on_chip(self) -> tuple[int, Sequence[StackToken], Set[int]]:
-        """What is on chip: the number of the first token there, the tokens from it on, and the lines, by number, that
-        memory does not have."""
+        """Returns the content on chip: the index of the first token there, the tokens from it on,
+        and the numbers of the lines that memory does not have.
+        """
         return self._first, self._cached, self._dirty
 
     def put_on_chip(self, first: int, tokens: Iterable[StackToken], changed: Iterable[int]) -> None:
-        """Replaces what is on chip, and with it the depth."""
+        """Replaces the content on chip, and thereby the depth."""
         self._first, self._cached, self._dirty = first, list(tokens), set(changed)
         self.depth = first + len(self._cached)
 
     def write_back(self) -> None:
-        """Makes memory current: writes every changed line, and the topmost if it is not full; its slots above
-        the top become holes. Without a region there is nothing to write.
+        """Writes every changed line to memory, and the topmost line even if it is not full: its
+        slots above the top become holes.
+
+        Without a region it does nothing.
         """
         if not self.size:
             return
@@ -156,7 +165,7 @@ class CallReturnStack:
         self._dirty.discard(line)
 
     def reset(self, depth: int) -> None:
-        """Forgets what is on chip, and has ``depth`` tokens, all of them in memory."""
+        """Discards the content on chip; the stack then has ``depth`` tokens, all in memory."""
         self.depth = self._first = depth
         self._cached = []
         self._dirty = set()

@@ -1,4 +1,4 @@
-"""What a warp and a CTA are made of."""
+"""The state of warps and CTAs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .vector.lanes import ALL_THREADS, TRUE_PREDICATE, Condition, Words, bools_o
 __all__ = ["BARRIER_FIELDS", "Arrival", "Barrier", "Cta", "Warp", "created_threads", "thread_index"]
 
 _REGISTERS = 256
-"""Numbers a register field can hold; the last is RZ."""
+"""Number of values of a register field; the highest is RZ."""
 BARRIER_FIELDS = {name: (field.offset, field.width) for name, field in BarrierState.as_shape()}
-"""A barrier's state as B2R and R2B move it: lowest bit and width."""
+"""The fields of a barrier's state as B2R and R2B move it: lowest bit and width."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A warp that waits: its reduction, if any, and its contribution."""
+    """A waiting warp: its reduction, if any, and its contribution."""
 
     warp: Warp
     reduction: BarrierReduction | None = None
@@ -42,7 +42,7 @@ class Arrival:
 
 @dataclass
 class Barrier:
-    """A barrier. Counts are in warps; ``expected`` 0 means every live warp of the CTA."""
+    """A barrier. Counts are in warps; an ``expected`` of 0 means every live warp of the CTA."""
 
     arrived: int = 0
     expected: int = 0
@@ -52,7 +52,7 @@ class Barrier:
     waiting: list[Arrival] = field(default_factory=list)
 
     def reduced(self, reduction: BarrierReduction) -> int:
-        """What a reduction over the threads so far gives."""
+        """Returns the result of a reduction over the arrived threads."""
         return {
             BarrierReduction.POPC: self.population,
             BarrierReduction.AND: 1 - self.some_false,
@@ -60,7 +60,7 @@ class Barrier:
         }[reduction]
 
     def pack(self) -> int:
-        """The state as a number."""
+        """Packs the state into a number, as B2R reads it."""
         return sum(
             (getattr(self, name) & (1 << width) - 1) << lowest
             for name, (lowest, width) in BARRIER_FIELDS.items()
@@ -73,14 +73,14 @@ class Barrier:
 
 
 class Cta:
-    """A CTA that runs.
+    """A running CTA.
 
     Attributes:
-        index: Its place in the grid.
-        shared (bytearray, or a view of such memory): Its shared memory.
-        warps: Those of its warps that have not terminated.
+        index: Its position in the grid.
+        shared (bytearray or memoryview): Its shared memory.
+        warps: Its warps that have not ended.
         barriers: Its barriers by number; the last one is BAR.SYNCALL's.
-        keeps_reference: A thread has left by EXIT.KEEPREFCOUNT.
+        keeps_reference: Whether a thread has left by EXIT.KEEPREFCOUNT.
     """
 
     def __init__(self, index: tuple[int, int, int], launch: Launch) -> None:
@@ -92,37 +92,42 @@ class Cta:
 
 
 def thread_index(launch: Launch, number: int) -> NDArray[np.intp]:
-    """X, y and z in the block of every thread of the warp with a number: 3 by 32."""
+    """Returns x, y and z in the block of every thread of warp ``number`` of a CTA, an array of 3 by
+    32.
+    """
     threads = np.arange(number * WARP_THREADS, (number + 1) * WARP_THREADS)
     width, height = launch.block[0], launch.block[1]
     return np.stack((threads % width, threads // width % height, threads // (width * height)))
 
 
 def created_threads(launch: Launch, number: int) -> int:
-    """The threads that a launch creates of the warp with a number."""
+    """Returns the mask of threads that a launch creates in warp ``number`` of a CTA."""
     return (1 << max(0, min(WARP_THREADS, launch.threads - number * WARP_THREADS))) - 1
 
 
 class Warp:
-    """A warp, from its launch to its end. All its state may be set by hand before it is stepped.
+    """A warp, from its launch to its end. Tests may set any state between two steps.
 
     Attributes:
-        slot, number: Its slot in the machine, and its number in the CTA.
-        pc: Of the next instruction; a group's address means its first instruction.
-        masks: Active and disabled threads. Threads that the launch did not create count as killed (ours).
-        registers (array of uint32, 256 by 32): Registers by number, of every thread; RZ's are 0. They start as zeros
+        slot: Its slot in the machine.
+        number: Its number in the CTA.
+        pc: Address of the next instruction; the address of a group means its first instruction.
+        masks: Active and disabled threads. Threads that the launch did not create count as killed
             (ours).
+        registers (array of uint32, 256 by 32): Registers by number and thread; those of RZ are 0.
+            They start as zeros (ours).
         predicates: P0 to P6 and PT as masks of threads.
         condition: CC.
         stack: The tokens.
-        api_call_depth: Counted calls that are open, modulo 256.
-        kill_future_branch: Branches with ``.LMT`` are taken by nobody.
-        traps_masked: IDE.DI is in force.
-        in_trap: It is in the trap: executes its handler, waits or is paused.
-        trap: What brought it there, and what it waits for.
-        barrier: The barrier that it waits at; SYNCALL_BARRIER at BAR.SYNCALL.
-        reduction: The last result of BAR.RED or BAR.SCAN.
-        terminated: It has ended.
+        api_call_depth: Open counted calls, modulo 256.
+        kill_future_branch: Whether branches with ``.LMT`` are not taken.
+        traps_masked: Whether IDE.DI is in force.
+        in_trap: Whether the warp is in the trap: it executes the handler, waits or is paused.
+        trap: Its causes for a trap, and its progress in it.
+        barrier: The barrier at which it waits, SYNCALL_BARRIER at BAR.SYNCALL; None if it does not
+            wait.
+        reduction: The result of its last BAR.RED or BAR.SCAN.
+        terminated: Whether it has ended.
     """
 
     def __init__(
@@ -158,24 +163,26 @@ class Warp:
 
     @cached_property
     def rows(self) -> Sequence[Words]:
-        """The registers one by one; RZ's cannot be written."""
+        """The registers as separate rows; RZ's row is read-only."""
         rows = list(self.registers)
         rows[RZ].flags.writeable = False
         return rows
 
     def share_registers(self, registers: NDArray[np.uint32]) -> None:
-        """Has its registers somewhere else, as they are there."""
+        """Replaces the storage of the registers by another array, with that array's values."""
         self.registers = registers
         self.__dict__.pop("rows", None)
 
     @cached_property
     def thread_index(self) -> NDArray[np.intp]:
-        """X, y and z of every thread in the block: 3 by 32."""
+        """X, y and z of every thread in the block, an array of 3 by 32."""
         return thread_index(self._launch, self.number)
 
     @property
     def local_base(self) -> int:
-        """Address of its block of memory: the local memory of 32 threads, then the stack's region."""
+        """Address of the warp's memory block: the local memory of 32 threads, then the stack's
+        region.
+        """
         return self._local_base
 
     @local_base.setter
@@ -185,16 +192,16 @@ class Warp:
 
     @property
     def is_outside_traps(self) -> bool:
-        """It is not in a trap, has no cause for one, and does no single step."""
+        """Whether the warp is not in a trap, has no cause for one, and does not single-step."""
         return not self.in_trap and self.trap.is_idle
 
     @property
     def live(self) -> int:
-        """Threads that neither exited nor were killed."""
+        """Threads that have neither exited nor been killed."""
         return ALL_THREADS & ~(self.masks.exited | self.masks.killed)
 
     def write_register(self, record: Retirement, number: int, value: Words, threads: int) -> None:
-        """Writes a register of ``threads`` and notes it; a write to RZ is none."""
+        """Writes a register of ``threads`` and records it; a write to RZ has no effect."""
         if number == RZ:
             return
         row = self.rows[number]
@@ -205,14 +212,14 @@ class Warp:
         record.registers[number] = (threads, tuple(row.tolist()))
 
     def write_predicate(self, record: Retirement, number: int, value: int, threads: int) -> None:
-        """Writes a predicate of ``threads`` and notes it; a write to PT is none."""
+        """Writes a predicate of ``threads`` and records it; a write to PT has no effect."""
         if number == PT:
             return
         self.predicates[number] = self.predicates[number] & ~threads | value & threads
         record.predicates[number] = (threads, value & threads)
 
     def write_condition(self, record: Retirement, value: Condition, threads: int) -> None:
-        """Writes CC of ``threads`` and notes it."""
+        """Writes CC of ``threads`` and records it."""
         flags = (
             (self.condition.zero, value.zero),
             (self.condition.sign, value.sign),

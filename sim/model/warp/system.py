@@ -1,4 +1,6 @@
-"""Special registers, shuffles, and the instructions that this machine only has to get past."""
+"""Special registers, shuffles, breakpoints and traps, and the instructions without effect on this
+model.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -32,7 +34,7 @@ _Read = Callable[[Core, Warp], Words]
 
 
 def _lane_mask(relation: Callable[[int, int], bool]) -> _Read:
-    """For each thread, the mask of the threads in a relation to it."""
+    """Returns, for each thread, the mask of the threads in a relation to it."""
     masks = np.array(
         [
             sum(1 << other for other in range(WARP_THREADS) if relation(other, own))
@@ -44,12 +46,12 @@ def _lane_mask(relation: Callable[[int, int], bool]) -> _Read:
 
 
 def _packed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Words:
-    """Three coordinates in one register."""
+    """Packs three coordinates into one register."""
     return packed_coordinates(x, y, z).astype(np.uint32)
 
 
 def _number(read: Callable[[Core, Warp], int]) -> _Read:
-    """What is the same for all threads."""
+    """Returns a reader of a value that is the same for all threads."""
     return lambda core, warp: uniform(read(core, warp))
 
 
@@ -97,22 +99,22 @@ _SPECIAL: Mapping[int, _Read] = {
         _number(lambda core, warp: warp.trap.status),
     ),
 }
-"""What special registers read. Registers without a meaning in this machine read 0.
+"""Readers of special registers. Registers without a meaning on this machine read 0.
 
-Ours: one SM; all clocks count the machine's retired instructions; a stack in local memory may grow down to its first
-byte (LMEMHIOFF is 0).
+Ours: one SM; all clocks count the machine's retired instructions; a stack in local memory may grow
+down to its first byte (LMEMHIOFF is 0).
 """
 _NOTHING = _number(lambda core, warp: 0)
 
 
 def special_register(number: int) -> Callable[[Core, Warp], Words]:
-    """What reads a special register."""
+    """Returns the reader of a special register."""
     return _SPECIAL.get(number, _NOTHING)
 
 
 @of_fields
 def _read_special(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
-    """S2R and CS2R. Reading WARPERRORSTATUSCLEAR clears the warp's error status."""
+    """S2R and CS2R. A read of WARPERRORSTATUSCLEAR clears the warp's error status."""
     number, destination = values["special"], values["Rd"]
     if threads:
         warp.write_register(record, destination, special_register(number)(core, warp), threads)
@@ -128,11 +130,11 @@ def _read_pc(core: Core, warp: Warp, threads: int, record: Retirement, values: V
 
 
 def _shuffle(form: Form, values: Values) -> Action:
-    """SHFL: the value of a in another thread of the same segment; whether there was one is written
-    to the predicate.
+    """SHFL: reads a of another thread of the same segment; the predicate is whether there was one.
 
-    c holds the last thread of a segment in bits 4:0 and the segment's mask in bits 12:8. If the other thread does not
-    execute the instruction, the value is 0 (ours); the predicate is as if it did.
+    c holds the last thread of a segment in bits 4:0 and the segment's mask in bits 12:8. If the
+    other thread does not execute the instruction, the value is 0 (ours); the predicate is as if it
+    did.
     """
     mode = ShuffleMode(values["mode"])
 
@@ -172,25 +174,29 @@ def _shuffle(form: Form, values: Values) -> Action:
 
 
 def _nothing(form: Form, values: Values) -> Action:
-    """Orders, hints and waits: a machine that does one instruction after the other has nothing to do."""
+    """Fences, hints and waits have no effect, because the model executes one instruction after the
+    other.
+    """
     return lambda core, warp, threads, record: None
 
 
 def _local_cache(form: Form, values: Values) -> Action:
-    """CCTLL: on the call/return stack a write-back; on local memory, which is not cached here, nothing."""
+    """CCTLL: writes the call/return stack back; no effect on local memory, which is not cached
+    here.
+    """
     return write_back_action(form, values) if form.variant == "stack" else _nothing(form, values)
 
 
 def _in_trap(warp: Warp) -> None:
-    """For what belongs to the trap handler: ILLEGAL_INSTR_ENCODING outside."""
+    """Raises WarpFaultError with ILLEGAL_INSTR_ENCODING outside the trap handler."""
     if not warp.in_trap:
         raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
 
 
 @of_fields
 def _breakpoint(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
-    """BPT. ILLEGAL_INSTR_PARAM: BPT.TRAP without one of its reasons. ILLEGAL_INSTR_ENCODING: a pause outside the trap
-    handler, and modes without a public meaning.
+    """BPT. ILLEGAL_INSTR_PARAM for a BPT.TRAP without a valid reason; ILLEGAL_INSTR_ENCODING for a
+    pause outside the trap handler, and for modes without a public meaning.
     """
     mode, reason = BreakpointMode(values["mode"]), values["reason"]
     match mode:
@@ -211,7 +217,7 @@ def _breakpoint(core: Core, warp: Warp, threads: int, record: Retirement, values
 
 @of_fields
 def _mask_traps(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
-    """IDE."""
+    """IDE masks or unmasks traps of the warp."""
     warp.traps_masked = bool(values["disable"])
 
 
@@ -219,8 +225,8 @@ def _mask_traps(core: Core, warp: Warp, threads: int, record: Retirement, values
 def _return_from_trap(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
-    """RTT: the warp waits to leave the trap handler. ILLEGAL_INSTR_ENCODING outside, and for the mode without a public
-    meaning.
+    """RTT: the warp waits to leave the trap handler. ILLEGAL_INSTR_ENCODING outside, and for the
+    mode without a public meaning.
     """
     mode = ReturnFromTrapMode(values["mode"])
     _in_trap(warp)

@@ -39,9 +39,9 @@ _SPACES = {
 
 
 def _place_of(form: Form) -> _PlaceOf:
-    """How the addresses of an instruction are resolved."""
+    """Returns the function that resolves an instruction's addresses."""
     space = _SPACES.get(form.name)
-    windows = form.name in ("LD", "ST")  # an atomic operation through a window is an error
+    windows = form.name in ("LD", "ST")  # An atomic operation through a window is an error.
 
     def resolved(core: Core, warp: Warp, access: Access) -> Accesses:
         if space is not None:
@@ -56,9 +56,10 @@ def _place_of(form: Form) -> _PlaceOf:
 
 
 def thread_addresses(form: Form, values: Values) -> Callable[[Warp], NDArray[np.uint64]]:
-    """The address of every thread: a register, or a pair of them, plus a signed offset, modulo its width.
+    """Returns the function that computes every thread's address: a register or register pair plus a
+    signed offset, modulo its width.
 
-    Without a register the offset is the address and not signed, as NVIDIA's assembler uses it.
+    Without a register the offset is the address and unsigned, as NVIDIA's assembler uses it.
     """
     operand = form.operands["address"]
     assert isinstance(operand, Address)
@@ -83,7 +84,7 @@ def _access(
 
 
 def _to_words(content: NDArray[np.uint8], size: int) -> NDArray[np.uint32]:
-    """Loaded bytes as registers, a row for each thread: narrow ones extended."""
+    """Converts loaded bytes to registers, one row for each thread; narrow values are extended."""
     count = size_bytes(size)
     if count >= _WORD:
         return content.view("<u4")
@@ -95,7 +96,7 @@ def _to_words(content: NDArray[np.uint8], size: int) -> NDArray[np.uint32]:
 def _from_registers(
     warp: Warp, number: int, threads: NDArray[np.intp], size: int
 ) -> NDArray[np.uint8]:
-    """The bytes that the threads store, from as many registers as it takes; RZ stores zeros."""
+    """Returns the bytes that the threads store, from as many registers as needed; RZ stores zeros."""
     rows = [
         warp.rows[RZ if number == RZ else number + index] for index in range(max(1, size // _WORD))
     ]
@@ -106,7 +107,7 @@ def _from_registers(
 def _write_words(
     warp: Warp, record: Retirement, number: int, threads: int, found: NDArray[np.uint32]
 ) -> None:
-    """Writes loaded words to registers from ``number`` on."""
+    """Writes loaded words to the registers from ``number`` on."""
     if number == RZ:
         return
     chosen = threads_of(threads)
@@ -120,7 +121,7 @@ def _write_words(
 
 
 def _note(record: Retirement, placed: PlacedAccess, content: NDArray[np.uint8]) -> None:
-    """Notes what was written."""
+    """Records the written bytes."""
     access = placed.access
     record.memory += tuple(
         MemoryWrite(thread, placed.space, address, octets.tobytes())
@@ -131,14 +132,14 @@ def _note(record: Retirement, placed: PlacedAccess, content: NDArray[np.uint8]) 
 
 
 def _rows_of(whole: Access, part: PlacedAccess) -> NDArray[np.intp] | slice:
-    """Where the threads of a part are among those of the whole."""
+    """Returns the rows of a part's threads among those of the whole access."""
     if part.access is whole:
         return slice(None)
     return np.searchsorted(whole.threads, part.access.threads)
 
 
 def _load(form: Form, values: Values) -> Action:
-    """LDG, LDL, LDS and LD. The predicate operand of LD is a hint that this machine does not need (ours)."""
+    """LDG, LDL, LDS and LD. The predicate operand of LD is a hint, which the model ignores (ours)."""
     addresses, place_of = thread_addresses(form, values), _place_of(form)
     kind, number = values["size"], values["Rd"]
     size = size_bytes(kind)
@@ -160,7 +161,7 @@ def _load(form: Form, values: Values) -> Action:
 
 
 def _store(form: Form, values: Values) -> Action:
-    """STG, STL, STS and ST; as for loads."""
+    """STG, STL, STS and ST. The predicate operand of ST is ignored, as that of LD."""
     addresses, place_of = thread_addresses(form, values), _place_of(form)
     size, number = size_bytes(values["size"]), values["Rd"]
 
@@ -178,7 +179,9 @@ def _store(form: Form, values: Values) -> Action:
 
 
 def _load_constant(form: Form, values: Values) -> Action:
-    """LDC from c[bank][register + offset]. MISALIGNED_ADDR; INVALID_CONST_ADDR_LDC beyond the end."""
+    """LDC from c[bank][register + offset]. MISALIGNED_ADDR for a misaligned address,
+    INVALID_CONST_ADDR_LDC beyond the end.
+    """
     operand = form.operands["a"]
     assert isinstance(operand, Constant)
     kind, bank = values["size"], values[operand.bank]
@@ -215,11 +218,11 @@ _MODIFIED: Mapping[AtomicOperation, Callable[[int, int], int]] = {
     AtomicOperation.INC: lambda old, operand: 0 if old >= operand else old + 1,
     AtomicOperation.DEC: lambda old, operand: operand if old == 0 or old > operand else old - 1,
 }
-"""What most atomic operations leave in memory, of the bits that there are."""
+"""The new value in memory for most atomic operations, before it is cut to its width."""
 
 
 def _modified(kind: AtomicOperation, old: int, operand: int, bits: int, signed: bool) -> int:
-    """What an atomic operation leaves in memory. All numbers are unsigned patterns of ``bits`` bits."""
+    """Returns the new value in memory. All numbers are unsigned patterns of ``bits`` bits."""
     if kind in (AtomicOperation.MIN, AtomicOperation.MAX):
         flip = 1 << bits - 1 if signed else 0
         return (min if kind is AtomicOperation.MIN else max)(
@@ -251,13 +254,15 @@ TESTING_SWAPS = (
 )
 
 _Change = Callable[[int, tuple[int, ...]], int]
-"""From the old value and a thread's operands to the new value, or to the result."""
+"""Computes the new value, or the result, from the old value and a thread's operands."""
 
 
 def _operands(
     warp: Warp, numbers: tuple[int, ...], size: int, threads: NDArray[np.intp]
 ) -> list[tuple[int, ...]]:
-    """The operands of every thread as numbers of ``size`` bytes, from registers from each of ``numbers`` on."""
+    """Returns every thread's operands as numbers of ``size`` bytes, each from the registers from
+    its number on.
+    """
     columns = [
         [
             int.from_bytes(row.tobytes(), "little")
@@ -277,8 +282,9 @@ def _atomic_action(
     change: _Change,
     found: _Change | None = None,
 ) -> Action:
-    """Reads, changes and writes memory, thread by thread in ascending order (ours); the old value,
-    or ``found`` of it, is written to ``result``.
+    """Reads, changes and writes memory, thread by thread in ascending order (ours).
+
+    The old value, or ``found`` of it, is written to the registers from ``result`` on.
     """
     addresses, place_of = thread_addresses(form, values), _place_of(form)
 
@@ -307,7 +313,7 @@ def _atomic_action(
 
 
 def _atomic(form: Form, values: Values, result: str | None, shared: bool = False) -> Action:
-    """ATOM, ATOMS and RED on 32-bit and 64-bit integers; sums of floats, which are FADD.FTZ's."""
+    """ATOM, ATOMS and RED on 32-bit and 64-bit integers; float sums are those of FADD.FTZ."""
     if "c" in form.operands:
         return _compare_and_swap(form, values, shared)
     kind = _SHARED_TYPES[values["type"]] if shared else AtomicType(values["type"])
@@ -326,8 +332,10 @@ def _atomic(form: Form, values: Values, result: str | None, shared: bool = False
 
 
 def _compare_and_swap(form: Form, values: Values, shared: bool) -> Action:
-    """ATOM.CAS and ATOMS.CAS: the second operand replaces what equals the first. ATOMS.CAST returns
-    whether it does, as 1 or 0, instead of the old value."""
+    """ATOM.CAS and ATOMS.CAS: the second operand replaces a value equal to the first.
+
+    ATOMS.CAST returns 1 or 0 for whether it stored, instead of the old value.
+    """
     kind = CompareAndSwapType(values["compare_and_swap"]) if shared else None
     size = 8 if (kind in WIDE_SWAPS if shared else values["wide_data"]) else 4
     first = values["Rb"]

@@ -1,4 +1,5 @@
-"""The trap frame: a line of the stack that keeps what a warp was doing when it was made to enter the trap handler.
+"""The trap frame: a line of the stack that saves a warp's masks and pc when it enters the trap
+handler.
 
 ========  =====  ================  ======================================
 token     kind   mask              pc
@@ -9,7 +10,7 @@ third     MASKS  returned          longjumped
 topmost   MASKS  exited            killed
 ========  =====  ================  ======================================
 
-Entering and leaving is not for a single thread to do: guard, CC and the active mask play no part.
+A warp enters and leaves as a whole: guard, CC and the active mask have no influence.
 """
 
 from rtl.isa.errors import WarpError
@@ -24,21 +25,25 @@ from .vector.lanes import ALL_THREADS
 __all__ = ["HOLES", "leave_frame", "push_frame", "restore_frame", "terminate"]
 
 HOLES = (1 << HOLE_BITS) - 1
-"""The part of a TRAP token's pc that is none."""
+"""The bits of a TRAP token's pc that hold the number of holes."""
 _SAVED = (("broken", "continued"), ("returned", "longjumped"), ("exited", "killed"))
-"""The disabled masks that each of the MASKS tokens keeps: in its mask, in place of its pc."""
+"""The two disabled masks of each MASKS token: in its mask and in its pc field."""
 _PRECEDENCE = ("killed", "exited", "longjumped", "returned", "continued", "broken")
-"""Where a frame that was written by hand has a thread in several of them, the first counts (ours)."""
+"""Precedence of the disabled masks, for a frame written by software that has a thread in several of
+them (ours).
+"""
 _DEAD = ("killed", "exited")
 
 
 def push_frame(warp: Warp, pc: int) -> None:
-    """Enters the trap handler: keeps the warp's masks and ``pc`` in a frame on a new line, above
-    holes up to the line; then all threads that live are active. The caller continues at the
-    handler.
+    """Enters the trap handler: saves the warp's masks and ``pc`` in a frame on a new line, above
+    holes that fill the current line, and activates all live threads.
 
-    WarpFaultError with STACK_OVERFLOW, and nothing changed, where the reserved tokens do not help: without a region in
-    memory, and behind a SETCRSPTR in the handler that has used them up.
+    The caller sets the pc to the handler's.
+
+    Raises:
+        WarpFaultError: STACK_OVERFLOW, with nothing changed: without a region in memory, or when
+            the handler's SETCRSPTR has used up the reserved tokens.
     """
     masks, stack = warp.masks, warp.stack
     holes = [StackToken(TokenKind.NONE, 0, 0)] * (-stack.depth % TOKENS_PER_LINE)
@@ -56,12 +61,18 @@ def push_frame(warp: Warp, pc: int) -> None:
 
 
 def restore_frame(warp: Warp) -> int:
-    """Leaves the trap handler, RTT.POPCRS: pops the topmost frame, everything on it and the holes
-    under it, and restores the masks from the frame. The pc at which it continues.
+    """Leaves the trap handler by RTT.POPCRS: pops the topmost frame, everything above it and the
+    holes below it, and restores the masks.
 
-    Tokens on the frame are ignored, except that counted calls among them are closed. WarpFaultError: STACK_ERROR when
-    there is no frame, when it is not whole, or when it has nobody active (ours); MISALIGNED_PC;
-    MMU_FAULT. Then the masks and the stack are unchanged, but the mode is user mode.
+    Tokens above the frame are ignored, except that counted calls among them are closed.
+
+    Returns:
+        The pc at which the warp continues.
+
+    Raises:
+        WarpFaultError: STACK_ERROR if there is no frame, if it is incomplete, or if it has no
+            active thread (ours); MISALIGNED_PC; MMU_FAULT. Masks and stack are then unchanged, but
+            the mode is user mode.
     """
     stack = warp.stack
     stack.in_trap = False
@@ -85,8 +96,10 @@ def restore_frame(warp: Warp) -> int:
 
 
 def _masks_of(line: list[StackToken]) -> WarpMasks:
-    """The masks in a frame. A waiting thread that SAM made active is in both masks; no thread is
-    active and dead."""
+    """Returns the masks in a frame.
+
+    A waiting thread that SAM made active is in both masks; no thread is active and dead.
+    """
     trap, *saved = line
     if [token.kind for token in saved] != [TokenKind.MASKS] * len(_SAVED) or not trap.mask:
         raise WarpFaultError(WarpError.STACK_ERROR)
@@ -103,12 +116,12 @@ def _masks_of(line: list[StackToken]) -> WarpMasks:
 
 
 def leave_frame(warp: Warp) -> None:
-    """Leaves the trap handler, RTT.FALLTHROUGH: in user mode, with masks and stack unchanged."""
+    """Leaves the trap handler by RTT.FALLTHROUGH: in user mode, with masks and stack unchanged."""
     warp.stack.in_trap = False
 
 
 def terminate(warp: Warp) -> None:
-    """Ends the warp, RTT.TERMINATE: every thread has exited, with anything on the stack."""
+    """Ends the warp by RTT.TERMINATE: every thread exits, whatever is on the stack."""
     warp.stack.reset(0)
     warp.stack.in_trap = False
     warp.masks = WarpMasks(active=0, exited=ALL_THREADS)

@@ -1,4 +1,4 @@
-"""Where a warp is in a trap, and what brought it there."""
+"""The trap state of a warp: its causes for a trap, and its progress in the trap."""
 
 from dataclasses import dataclass, field
 
@@ -16,19 +16,21 @@ _AT = {name: _LAYOUT[name].offset for name in ("failed", "reasons", "stepped", "
 
 @dataclass
 class TrapState:
-    """Of one warp, beside ``traps_masked`` and ``in_trap``.
+    """The trap state of one warp, besides ``traps_masked`` and ``in_trap``.
 
     Attributes:
-        error: The first that was reported since the warp last left the trap; NONE when there was none.
-        reasons: Of BPT.TRAP, since then.
-        stepping, done, stepped: A single step is to do; it is done, which is a cause; the warp has entered the trap
-            behind it.
-        saved_pc: Where to come back to, unless that is the next instruction.
-        last_pc: Of the instruction executed last.
-        framed: The trap handler runs, with a frame on the stack. Without, a warp that is in the trap can only be
-            paused, or wait to be released.
-        paused, quiet: It is paused; by BPT.PAUSE_QUIET.
-        returning: It waits at RTT.
+        error: The first error reported since the warp last left the trap, else NONE.
+        reasons: Reasons of BPT.TRAP since then.
+        stepping: A single step is still to execute.
+        done: The single step has executed, which is a cause for a trap.
+        stepped: The warp has entered the trap after a single step.
+        saved_pc: Return address, None for the next instruction.
+        last_pc: Address of the instruction executed last.
+        framed: The trap handler runs, with a frame on the stack. Without a frame a warp in the trap
+            can only be paused, or wait to be released.
+        paused: The warp is paused.
+        quiet: It was paused by BPT.PAUSE_QUIET.
+        returning: The mode of the RTT at which the warp waits, else None.
     """
 
     error: WarpError = WarpError.NONE
@@ -45,7 +47,7 @@ class TrapState:
 
     @property
     def status(self) -> int:
-        """What S2R reads (SR66)."""
+        """The value that S2R reads from SR66."""
         flags = (
             int(self.error is not WarpError.NONE) << _AT["failed"]
             | int(self.stepped) << _AT["stepped"]
@@ -55,7 +57,7 @@ class TrapState:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing makes the warp enter the trap, and nothing holds it."""
+        """Whether the warp has no cause for a trap and is not held by one."""
         return not (
             self.reasons
             or self.stepping
@@ -73,11 +75,11 @@ class TrapState:
 
     @property
     def stands(self) -> bool:
-        """It is paused or waits at RTT."""
+        """Whether the warp is paused or waits at RTT."""
         return self.paused or self.returning is not None
 
     def wake(self) -> None:
-        """The host wakes it. Without a handler it waits to be released."""
+        """Wakes the warp for the host. Without a handler it then waits to be released."""
         self.paused = self.quiet = False
         if not self.framed:
             self.returning = ReturnFromTrapMode.FALLTHROUGH

@@ -1,12 +1,12 @@
-"""Traps: why warps enter the trap handler, which wait for which in it, and how they continue.
+"""Traps: why warps enter the trap handler, how they synchronise in it, and how they continue.
 
-Warps enter between two instructions, all at once as far as nothing masks the trap; a warp that
-waits at a barrier returns to its BAR. Without a handler a warp that traps is paused where it is.
+Warps enter between two instructions, all at once except those that mask the trap; a warp that waits
+at a barrier returns to its BAR. Without a handler a warp that traps is paused at its pc.
 
-Everything not specified elsewhere is ours: a warp that the host wakes without there being a handler
-waits as at RTT, so all continue together. A RTT.POPCRS that finds no frame is an error in the trap;
-the warp is paused in front of the next instruction, in the handler, as if it had not executed the
-RTT. A trap cancels the single step of a warp that has not done it.
+Choices of this project: a warp that the host wakes without a handler waits as at RTT, so that all
+warps continue together. An RTT.POPCRS that finds no frame is an error in the trap; the warp is
+paused before the next instruction, in the handler, as if it had not executed the RTT. A trap
+cancels the single step of a warp that has not executed it.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,16 +32,18 @@ class Traps:
 
     Parameters:
         slots: The machine's warps.
-        log: What happens is noted there.
+        log: Receives errors, traps and events.
         reports: Whether an error is reported.
         end: Frees the slot of a warp that has ended.
         handler: Pc of the trap handler.
 
     Attributes:
-        handler: May be set.
-        single_step: Warps that leave the trap do one instruction and trap again. May be set.
-        stop: The host's stop trigger: warps trap as long as it is set. May be set. trapping,
-        urgent: The machine is in a trap; for a cause that warps cannot mask.
+        handler: Pc of the trap handler, None without one. May be set.
+        single_step: Whether warps that leave the trap execute one instruction and trap again. May
+            be set.
+        stop: The host's stop trigger: warps trap as long as it is set. May be set.
+        trapping: Whether the machine is in a trap.
+        urgent: Whether the cause of the trap is one that warps cannot mask.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class Traps:
         self.handler = handler
         self.single_step = self.stop = self.trapping = self.urgent = False
         self._is_quiet = False
-        """After the last instruction no warp had anything to do with a trap."""
+        """Whether no warp had a cause for a trap after the last instruction."""
 
     @property
     def _live(self) -> list[Warp]:
@@ -67,7 +69,9 @@ class Traps:
 
     @property
     def locked_down(self) -> bool:
-        """In a trap, and no warp runs: all are paused, or held by the stop trigger."""
+        """Whether the machine is in a trap in which no warp runs: all are paused, or held by the
+        stop trigger.
+        """
         live = self._live
         return (
             self.trapping
@@ -77,20 +81,20 @@ class Traps:
 
     @property
     def status(self) -> int:
-        """What S2R reads of all warps (SR64)."""
+        """The value that S2R reads from SR64: the status of all warps."""
         together = 0
         for warp in self._live:
             together |= warp.trap.status & (1 << STOP_AT) - 1
         return together | self.stop << STOP_AT
 
     def ready(self, warp: Warp) -> bool:
-        """Whether nothing of the trap keeps a warp from its next instruction."""
+        """Whether no trap keeps the warp from its next instruction."""
         return not warp.trap.stands and (warp.in_trap or warp.traps_masked or not warp.trap.done)
 
-    # What instructions do.
+    # Events of instructions.
 
     def breakpoint(self, warp: Warp, reason: int, pc: int) -> None:
-        """BPT.TRAP at ``pc``."""
+        """Records a BPT.TRAP at ``pc``."""
         self._log.note_trap(reason, warp.slot, pc)
         if warp.in_trap:
             self._fail_inside(warp)
@@ -98,7 +102,7 @@ class Traps:
             warp.trap.reasons.add(reason)
 
     def pause(self, warp: Warp, *, quiet: bool = False) -> None:
-        """BPT.PAUSE and BPT.PAUSE_QUIET, in the trap."""
+        """Executes BPT.PAUSE or BPT.PAUSE_QUIET, in the trap."""
         warp.trap.paused, warp.trap.quiet = True, quiet
         if not quiet:
             self._log.raised.add("BPT_PAUSE")
@@ -109,7 +113,7 @@ class Traps:
         self.pause(warp)
 
     def fail(self, warp: Warp, error: WarpError, pc: int, detail: str = "") -> None:
-        """A reported error of the instruction at ``pc``."""
+        """Records a reported error of the instruction at ``pc``."""
         self._log.note_error(error, warp.slot, pc, detail)
         if warp.in_trap:
             self._fail_inside(warp)
@@ -119,15 +123,17 @@ class Traps:
             warp.trap.error, warp.trap.saved_pc = error, pc
 
     def note_executed(self, warp: Warp, pc: int) -> None:
-        """The warp has executed the instruction at ``pc``."""
+        """Records that the warp has executed the instruction at ``pc``."""
         warp.trap.last_pc = pc
         if warp.trap.stepping:
             warp.trap.stepping, warp.trap.done = False, True
 
-    # In and out.
+    # Entry and exit.
 
     def enter(self, warp: Warp) -> Retirement:
-        """The warp enters the trap. With no handler, or no room for its frame, it is paused in it."""
+        """Makes the warp enter the trap. Without a handler, or without room for its frame, it is
+        paused there.
+        """
         trap = warp.trap
         pc = head = instruction_address(warp.pc)
         if warp.barrier is not None:
@@ -155,7 +161,9 @@ class Traps:
         return self._done(warp, record)
 
     def leave(self, warp: Warp) -> Retirement:
-        """The warp, which waits at RTT or to be released, leaves the trap; of RTT.TERMINATE it has ended."""
+        """Makes the warp, which waits at RTT or to be released, leave the trap; RTT.TERMINATE ends
+        it.
+        """
         trap, record = warp.trap, self._record(warp, instruction_address(warp.pc))
         mode, trap.returning = trap.returning, None
         if trap.framed:
@@ -198,13 +206,13 @@ class Traps:
         record.terminated = warp.terminated
         return record
 
-    # What happens by itself.
+    # Effects between two instructions.
 
     def settle(self, warp: Warp | None = None) -> None:
-        """Does what happens between two instructions: warps enter, leave and end, until nothing more comes of it.
+        """Makes warps enter, leave and end until nothing more changes, between two instructions.
 
-        ``warp`` has executed an instruction, and nothing else has happened: where it has nothing to do with a trap, and
-        no warp had before, there is nothing to do.
+        If ``warp`` is given, only it has executed an instruction since the last call: nothing is
+        done if it has no cause for a trap, and no warp had one before.
         """
         if (
             warp is not None
@@ -238,7 +246,7 @@ class Traps:
                 self.trapping = self.urgent = False
 
     def _begin(self) -> None:
-        """Looks for a cause."""
+        """Starts a trap if there is a cause."""
         outside = [warp for warp in self._live if not warp.in_trap]
         insists = any(
             warp.trap.error is not WarpError.NONE or UNMASKABLE in warp.trap.reasons
@@ -256,7 +264,7 @@ class Traps:
         return self.trapping and not warp.in_trap and (self.urgent or not warp.traps_masked)
 
     def _releases(self) -> bool:
-        """Whether the warps that wait at RTT continue."""
+        """Whether the warps that wait at RTT can continue: all live warps are paused or wait there."""
         live = self._live
         return (
             self.trapping
@@ -266,18 +274,17 @@ class Traps:
         )
 
     def _parks(self) -> bool:
-        """Whether the trap is over without a warp leaving it: all are paused quietly, or have
-        ended."""
+        """Whether the trap ends without a warp leaving it: all live warps are paused quietly."""
         return (
             self.trapping
             and not self.stop
             and all(warp.trap.paused and warp.trap.quiet for warp in self._live)
         )
 
-    # What the host does.
+    # Operations of the host.
 
     def wake(self, slots: int) -> None:
-        """Wakes the paused warps in these slots, a bit each; without a trap it is ignored."""
+        """Wakes the paused warps of a mask of slots; outside a trap it has no effect."""
         for warp in self._live if self.trapping else ():
             if warp.trap.paused and slots >> warp.slot & 1:
                 warp.trap.wake()

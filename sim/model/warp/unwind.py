@@ -1,5 +1,4 @@
-"""Masks of a warp in motion: threads that leave early, and the unwind that finds the next active
-threads."""
+"""Mask operations: threads that leave early, and the unwind that finds the next active threads."""
 
 from dataclasses import dataclass, replace
 
@@ -21,16 +20,23 @@ DISABLED_BY = {
     TokenKind.EXIT: "exited",
     TokenKind.LONGJMP: "longjumped",
 }
-"""The disabled mask whose threads wait for a token of a kind."""
+"""The disabled mask whose threads wait for a token, by the token's kind."""
 _HOLDERS = (TokenKind.DIVERGE, TokenKind.SYNC)
 CALL_DEPTHS = 256
-"""The API call depth counts modulo this."""
+"""The modulus of the API call depth."""
 
 
 @dataclass(frozen=True)
 class _Unwound:
-    """Where an unwind ends: the masks then, the pc at which it continues (None: the warp ends), the
-    popped tokens, how many counted calls that closed, and whether returning threads ended."""
+    """The result of an unwind.
+
+    Attributes:
+        masks: The masks after it.
+        pc: The pc at which the warp continues, None if the warp ends.
+        popped: The popped tokens.
+        calls_closed: Counted calls that it closed.
+        returned_from_nothing: Whether threads returned with an empty stack, and so ended.
+    """
 
     masks: WarpMasks
     pc: int | None
@@ -40,14 +46,16 @@ class _Unwound:
 
 
 def check_pc(pc: int) -> int:
-    """A pc that a warp is about to have; MISALIGNED_PC when no instruction starts there."""
+    """Returns a computed pc; WarpFaultError with MISALIGNED_PC if no instruction starts there."""
     if pc % INSTRUCTION_BYTES:
         raise WarpFaultError(WarpError.MISALIGNED_PC)
     return pc
 
 
 def moved(masks: WarpMasks, threads: int, to: str | None) -> WarpMasks:
-    """The masks with ``threads`` taken from all of them, and put into the disabled mask ``to`` if one is named."""
+    """Returns the masks with ``threads`` removed from all of them and added to the disabled mask
+    ``to``, if one is named.
+    """
     kept = {name: getattr(masks, name) & ~threads for name in WarpMasks.__slots__}
     if to is not None:
         kept[to] |= threads
@@ -55,13 +63,15 @@ def moved(masks: WarpMasks, threads: int, to: str | None) -> WarpMasks:
 
 
 def push(warp: Warp, record: Retirement, *tokens: StackToken) -> None:
-    """Pushes tokens and notes them."""
+    """Pushes tokens and records them."""
     warp.stack.push(*tokens)
     record.pushed = tokens
 
 
 def _unwind(warp: Warp, masks: WarpMasks, depth: int) -> _Unwound:
-    """The result of popping from ``depth`` on until a thread is active; nothing is changed yet."""
+    """Returns the result of popping tokens from ``depth`` on until a thread is active, without
+    changing the warp.
+    """
     popped, calls_closed = [], 0
     for index in reversed(range(depth)):
         token = warp.stack.token(index)
@@ -71,7 +81,7 @@ def _unwind(warp: Warp, masks: WarpMasks, depth: int) -> _Unwound:
             if token.mask & ~masks.disabled:
                 raise WarpFaultError(
                     WarpError.STACK_ERROR
-                )  # some had waited for a token below this one
+                )  # Some had waited for a token below this one.
             masks = replace(masks, **{name: getattr(masks, name) & ~token.mask})
             calls_closed += token.counted and token.kind is TokenKind.RETURN
         elif token.kind is TokenKind.NONE:
@@ -94,8 +104,8 @@ def continue_or_unwind(
     """Continues with the active threads of ``masks`` at the next instruction, or unwinds if there
     are none.
 
-    ``popped`` are the tokens that the instruction takes off first. Threads that return with an
-    empty stack exit, with RET_EMPTY_STACK_ERROR in the record.
+    ``popped`` are tokens that the instruction pops before. Threads that return with an empty stack
+    exit, with RET_EMPTY_STACK_ERROR in the record.
     """
     end = _Unwound(masks, record.next_pc, ())
     if not masks.active:

@@ -1,4 +1,6 @@
-"""Runs a warp model in C as far as possible, and has the model do the rest, with the same state."""
+"""Runs a warp model by the compiled core where possible, and by the model elsewhere, on the same
+state.
+"""
 
 import ctypes
 import os
@@ -36,13 +38,15 @@ __all__ = [
 ]
 
 SWITCH = "WARPSTACK_COMPILED_MODEL"
-"""The environment variable that turns compiled instructions off: ``0``."""
+"""The environment variable that disables compiled instructions if it is ``0``."""
 THRESHOLD = 1_000
-"""Instructions of a launch that the model executes before it is compiled."""
+"""Number of instructions of a launch that the model executes before its kernel is compiled."""
 _MISSES = 2_000
-"""Instructions that the model has executed for want of a compiled one, after which those are compiled."""
+"""Number of executions by the model for lack of a compiled function that trigger the next
+compilation.
+"""
 _MOST_INSTRUCTIONS = 4_096
-"""So many instructions of a program, from the first missing one on, are compiled together."""
+"""Number of instructions of a program that are compiled together, from the first missing one on."""
 _BUDGET, _MODEL, _PAGE_WANTED, _NOBODY_READY, _ALL_ENDED = range(5)
 _MOST_TOKENS_ON_CHIP = 240
 _BARRIER_FIELDS = ("arrived", "expected", "population", "some_false", "some_true")
@@ -53,19 +57,23 @@ _switch = {"on": True}
 
 
 def switch(on: bool) -> None:
-    """Whether this process compiles instructions of the warp model."""
+    """Enables or disables compiled instructions of the warp model in this process."""
     _switch["on"] = on
 
 
 def is_on() -> bool:
-    """Whether this process compiles instructions of the warp model, where a compiler is there."""
+    """Whether compiled instructions of the warp model are enabled; a compiler may still be missing."""
     return _switch["on"] and os.environ.get(SWITCH, "1") != "0"
 
 
 class Compiled:
-    """What all executors of this process share. ``misses`` counts instructions for which ``wanted`` functions, text by
-    name, are still to be compiled. ``seconds``: of processor, those of the compiler among them, that were spent on
-    that."""
+    """The state that all executors of this process share.
+
+    Attributes:
+        misses: Executions by the model of instructions whose functions are not compiled yet.
+        wanted: Texts of these functions by name.
+        seconds: Processor time spent on compilation, including the compiler's, in seconds.
+    """
 
     def __init__(self) -> None:
         self.library = library.core_library()
@@ -77,7 +85,7 @@ class Compiled:
         self.seconds = 0.0
 
     def want(self, texts: dict[str, str]) -> None:
-        """Loads functions that were compiled earlier; the others are requested."""
+        """Loads the functions that are in the cache, and requests the compilation of the others."""
         new = {
             name: text
             for name, text in texts.items()
@@ -96,13 +104,15 @@ class Compiled:
 
 @cache
 def compiled() -> Compiled:
-    """What all executors of this process share. EngineError where the core cannot be compiled."""
+    """Returns the state that all executors of this process share; EngineError if the core cannot be
+    compiled.
+    """
     return Compiled()
 
 
 @cache
 def is_available() -> bool:
-    """Whether a compiler is there, and what it makes can be loaded. The core is compiled for that, once."""
+    """Whether there is a compiler whose output can be loaded. The first call compiles the core."""
     if not library.has_compiler():
         return False
     try:
@@ -113,22 +123,27 @@ def is_available() -> bool:
 
 
 def threshold_of(launch: Launch) -> int:
-    """Instructions of a launch that the model executes before it is compiled: none where the kernel has been before."""
+    """Returns the number of instructions that the model executes before the launch is compiled: 0
+    for a kernel that was compiled before.
+    """
     return 0 if _key_of(launch) in _seen else THRESHOLD
 
 
 def _key_of(launch: Launch) -> tuple[object, ...]:
-    """A key for kernels, usually unique: a collision only compiles a kernel too early."""
+    """Returns a key for kernels, usually unique: a collision only compiles a kernel too early."""
     return launch.kernel.name, launch.program_base, launch.program_size, launch.entry
 
 
 _seen: set[tuple[object, ...]] = set()
-"""Kernels that have been compiled in this process."""
+"""Keys of the kernels that have been compiled in this process."""
 
 
 def executor_for(machine: ExecutableModel) -> "Executor | None":
-    """What runs a machine; None where it is run by the model alone: without a compiler, or with more warps or tokens
-    than the core has room for."""
+    """Returns the executor of a machine.
+
+    None if the model runs alone: without a compiler, or with more warps or tokens than the core has
+    room for.
+    """
     if (
         machine.slots > state.SLOTS
         or machine.stack_tokens > _MOST_TOKENS_ON_CHIP
@@ -143,15 +158,15 @@ def executor_for(machine: ExecutableModel) -> "Executor | None":
 class Executor:
     """Runs the warps of one machine.
 
-    While it runs, warps, barriers and CTAs are in the structures of the core, and the model's objects are out of date;
-    registers and memory are the same for both. An instruction that the core leaves to the model is executed by it
-    after the warp's state has been taken over, and of barriers that of its CTA; once something has to do with errors or
-    traps, all is taken over and the model goes on alone.
+    While it runs, warps, barriers and CTAs are in the core's structures, and the model's objects
+    are out of date; registers and memory are shared. Before the model executes an instruction, the
+    state of its warp, and for barriers that of its CTA, is copied to the model. Once errors or
+    traps are involved, all state is copied and the model continues alone.
 
     Parameters:
         machine: The machine.
         shared: The core and the functions.
-        eager: Whether functions are compiled as soon as an instruction wants them.
+        eager: Whether functions are compiled as soon as an instruction needs them.
     """
 
     def __init__(self, machine: ExecutableModel, shared: Compiled, eager: bool = False) -> None:
@@ -205,12 +220,12 @@ class Executor:
         self._plans: dict[int, ExecutionPlan | None] = {}
         self._cta_objects: dict[int, tuple[int, Cta]] = {}
         self._serials: list[int | None] = [None] * slots
-        """Of the warps' CTAs, as in the model's objects."""
+        """Serial numbers of the CTAs of the warps in the model's objects, by slot."""
 
     # The program.
 
     def _look_at_program(self) -> None:
-        """Starts again with the program's instructions where they, or what decides about their errors, have changed."""
+        """Discards all plans if the program or the mask of reported errors has changed."""
         machine = self._machine
         launch = machine.launch
         program = launch.memory.read(launch.program_base, launch.program_size)
@@ -226,8 +241,9 @@ class Executor:
         return int.from_bytes(self._program[at : at + INSTRUCTION_BYTES], "little")
 
     def _plan(self, index: int) -> ExecutionPlan | None:
-        """The plan of the instruction with a number in the program. What it needs to be compiled is
-        recorded."""
+        """Returns the plan of the instruction at an index of the program, and requests the
+        functions that it needs.
+        """
         if index not in self._plans:
             plan = self._plans[index] = self._decoder.plan(
                 self._word(index), index * INSTRUCTION_BYTES
@@ -239,7 +255,9 @@ class Executor:
         return self._plans[index]
 
     def _install(self, index: int, plan: ExecutionPlan) -> bool:
-        """Has the core execute an instruction, if its functions are there."""
+        """Enables the core to execute an instruction; returns False if a function is not compiled
+        yet.
+        """
         functions, op = self._compiled.functions, self._ops[index]
         if not all(name in functions for name in plan.functions):
             op.function = None
@@ -250,10 +268,13 @@ class Executor:
         return True
 
     def _wants_model(self, index: int) -> bool:
-        """Whether the model has to execute an instruction that the core does not; else it can now."""
+        """Whether the model has to execute an instruction at which the core stopped; False if the
+        core now can.
+        """
         if index >= len(self._ops):
             return True
-        if self._ops[index].function:  # it has tried
+        # The core has a function for it, and left the instruction to the model.
+        if self._ops[index].function:
             return True
         is_new = index not in self._plans
         plan = self._plan(index)
@@ -267,7 +288,7 @@ class Executor:
         return not self._install(index, plan)
 
     def _compile(self, index: int) -> None:
-        """Compiles what this program needs, from an instruction on."""
+        """Compiles the functions that the program needs, from an instruction on."""
         if not self._eager:
             first = min(index, self._machine.launch.entry // INSTRUCTION_BYTES)
             for other in range(first, min(first + _MOST_INSTRUCTIONS, len(self._ops))):
@@ -287,13 +308,13 @@ class Executor:
         self._compiled.compile()
 
     def has_plan(self, word: int) -> bool:
-        """Whether the core executes a word, once it is compiled."""
+        """Whether the core can execute a word, once it is compiled."""
         return self._decoder.plan(word, INSTRUCTION_BYTES) is not None
 
     # Running.
 
     def _applies(self) -> bool:
-        """Whether the core can continue with all warps."""
+        """Whether the core can run all warps: no check of bounds, and no trap."""
         machine = self._machine
         return (
             is_on()
@@ -305,7 +326,8 @@ class Executor:
 
     def run(self, end: int | None) -> None:
         """Executes instructions until the machine has executed ``end`` of them, or the model has to
-        continue."""
+        continue.
+        """
         if not self._applies():
             return
         machine, core = self._machine, self._core
@@ -329,13 +351,15 @@ class Executor:
                 self._give_back()
 
     def _leave_to_model(self, slot: int) -> bool:
-        """An instruction that the core does not execute. False: the state has been returned, the
-        model continues."""
+        """Handles an instruction at which the core stopped.
+
+        Returns False if all state is back in the model, which has to continue.
+        """
         machine, core, warp = self._machine, self._core, self._warps[slot]
         address = instruction_address(warp.pc)
         index = address // INSTRUCTION_BYTES
         if not address % INSTRUCTION_BYTES and not self._wants_model(index):
-            core.last = (slot - 1) % machine.slots  # it is this slot's turn again
+            core.last = (slot - 1) % machine.slots  # The core schedules this slot again.
             return True
         form = find(self._word(index)) if index < len(self._ops) else None
         cta = warp.cta if form is not None and form.name in CTA_INSTRUCTIONS else None
@@ -375,14 +399,14 @@ class Executor:
     # From the core to the model.
 
     def _slots_of(self, cta: int) -> list[int]:
-        """The slots of a CTA's live warps."""
+        """Returns the slots of a CTA's live warps."""
         return [slot for slot in self._occupied() if self._warps[slot].cta == cta]
 
     def _occupied(self) -> list[int]:
         return [slot for slot in range(self._machine.slots) if self._core.occupied >> slot & 1]
 
     def _cta_object(self, number: int) -> Cta:
-        """The model's object of a CTA."""
+        """Returns the model's object of a CTA."""
         serial = self._ctas[number].serial
         known = self._cta_objects.get(number)
         if known is None or known[0] != serial:
@@ -395,7 +419,7 @@ class Executor:
         return memoryview(self._shared[number])[: self._machine.launch.shared]
 
     def _warp_out(self, slot: int) -> None:
-        """Brings the model's object of a warp up to date."""
+        """Copies a warp's state from the core to the model."""
         machine, core = self._machine, self._warps[slot]
         serial = self._ctas[core.cta].serial
         warp = machine.warps[slot]
@@ -430,11 +454,13 @@ class Executor:
         warp.trap.last_pc = core.last_pc
 
     def _share_registers(self, warp: Warp) -> None:
-        """Has a warp's registers in the core's memory."""
+        """Moves a warp's registers to the core's memory."""
         warp.share_registers(self._registers[warp.slot, : RZ + 1])
 
     def _barriers_out(self, number: int) -> None:
-        """Brings the barriers of a CTA up to date, and its live warps. Its warps are."""
+        """Copies the barriers of a CTA from the core to the model, and its live warps' waits. Its
+        warps must be up to date.
+        """
         cta, core = self._cta_object(number), self._ctas[number]
         warps = {slot: self._machine.warps[slot] for slot in self._slots_of(number)}
         cta.warps[:] = [warp for warp in warps.values() if warp is not None]
@@ -466,7 +492,9 @@ class Executor:
             ]
 
     def _give_back(self, besides: Sequence[int] = ()) -> None:
-        """Brings all of the model up to date; the warps in the slots ``besides`` are, with their barriers."""
+        """Copies all state from the core to the model; the warps in the slots ``besides`` and their
+        barriers are up to date.
+        """
         machine, core = self._machine, self._core
         occupied = self._occupied()
         for slot in range(machine.slots):
@@ -482,7 +510,7 @@ class Executor:
     # From the model to the core.
 
     def _take_in(self) -> None:
-        """Brings all of the core up to date."""
+        """Copies all state from the model to the core."""
         machine, core = self._machine, self._core
         live = machine.live
         core.occupied = core.ready = 0
@@ -522,7 +550,7 @@ class Executor:
         core.index[:], core.serial = cta.index, serial
 
     def _warp_in(self, slot: int) -> None:
-        """Brings a warp of the core up to date."""
+        """Copies a warp's state from the model to the core."""
         warp, core, machine = self._machine.warps[slot], self._warps[slot], self._core
         assert warp is not None
         if warp.registers.base is not self._registers:
@@ -549,7 +577,7 @@ class Executor:
         machine.ready = machine.ready & ~bit if warp.barrier is not None else machine.ready | bit
 
     def _barriers_in(self, number: int) -> None:
-        """Brings the barriers of a CTA of the core up to date."""
+        """Copies the barriers of a CTA from the model to the core."""
         cta, core = self._cta_object(number), self._ctas[number]
         core.live, core.keeps_reference = len(cta.warps), cta.keeps_reference
         for barrier, target in zip(cta.barriers, core.barriers, strict=True):

@@ -1,4 +1,4 @@
-"""From an instruction word to what the core needs to execute it: which function, and what that function takes."""
+"""Decodes an instruction word to the core's form: the function, and its operands."""
 
 import ctypes
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ from .translation import CONSTANT, DecodedSlot, function_of, immediate_fields, s
 __all__ = ["CTA_INSTRUCTIONS", "CoreFunctions", "Decoder", "ExecutionPlan"]
 
 CTA_INSTRUCTIONS = ("BAR", "B2R", "R2B")
-"""Instructions that look at more of a CTA than their own warp."""
+"""Instructions that access state of the CTA beyond their own warp."""
 _DISCARDED_ROW, _DISCARDED_PREDICATE = 256, 8
 _SPACES = {"LDG": 0, "STG": 0, "LDL": 1, "STL": 1, "LDS": 2, "STS": 2, "LD": 3, "ST": 3}
 _FIXED, _NARROW, _WIDE = range(3)
@@ -74,7 +74,7 @@ _LIVE = (
     SpecialRegister.WARPERRORSTATUS,
     SpecialRegister.WARPERRORSTATUSCLEAR,
 )
-"""Instructions that only the model executes."""
+"""Special registers whose reads only the model executes."""
 _OTHERS = (
     "nothing",
     "branch",
@@ -109,9 +109,12 @@ class CoreFunctions:
 class ExecutionPlan:
     """An instruction as the core executes it.
 
-    ``op``: what it needs. ``functions``: texts of the functions that it is compiled from, by name: ``function`` is the
-    name of its own one and ``helper`` that of one that it calls, empty where there is none. ``uniform`` keeps what
-    ``op`` points at.
+    Attributes:
+        op: The decoded instruction.
+        functions: Texts of the compiled functions that it needs, by name.
+        function: Name of the function that executes it; empty for one of the core's own.
+        helper: Name of a function that this one calls; empty without one.
+        uniform: Keeps alive the rows that ``op`` points to.
     """
 
     op: NativeOp
@@ -122,19 +125,21 @@ class ExecutionPlan:
 
 
 class _UnsupportedError(Exception):
-    """The model executes this instruction."""
+    """The core cannot execute the instruction; the model has to."""
 
 
 @dataclass
 class _Place:
-    """Of a warp, what special registers depend on."""
+    """The properties of a warp that special registers depend on."""
 
     slot: int
     thread_index: np.ndarray
 
 
 class _Rows:
-    """The rows that an instruction names, and those of equal words that it brings along."""
+    """The rows of operands of an instruction, including rows of one word for all threads that it
+    brings along.
+    """
 
     def __init__(self, op: NativeOp) -> None:
         self._op = op
@@ -142,25 +147,25 @@ class _Rows:
         self.uniform: list[int] = []
 
     def add(self, row: int) -> None:
-        """The next operand is a row of registers."""
+        """Adds a row of registers as the next operand."""
         self._op.rows[self._count] = row
         self._count += 1
 
     def add_read(self, number: int, word: int = 0) -> None:
-        """The next operand is a register that is read, or one of those behind it."""
+        """Adds a register that is read as the next operand: register ``number`` + ``word``."""
         self.add(number if number == RZ else number + word)
 
     def add_written(self, number: int, word: int = 0) -> None:
-        """The same of one that is written."""
+        """Adds a register that is written as the next operand: register ``number`` + ``word``."""
         self.add(_DISCARDED_ROW if number == RZ else number + word)
 
     def add_word(self, word: int) -> None:
-        """The next operand is a word, for all threads."""
+        """Adds a word, the same for all threads, as the next operand."""
         self.add(ROWS + len(self.uniform))
         self.uniform.append(word & 0xFFFF_FFFF)
 
     def content(self) -> np.ndarray | None:
-        """The rows of equal words."""
+        """Returns the rows of uniform words; None without any."""
         if not self.uniform:
             return None
         return np.repeat(np.array(self.uniform, np.uint32), WARP_THREADS)
@@ -182,7 +187,7 @@ class Decoder:
         self._special: dict[int, np.ndarray] = {}
 
     def plan(self, word: int, address: int) -> ExecutionPlan | None:
-        """How the core executes a word at an address; None: it does not."""
+        """Returns the plan of a word at an address; None if the core does not execute it."""
         launch = self._machine.launch
         instruction, form = _decoded(word, launch.registers, launch.floats, launch.doubles)
         if instruction.error is not WarpError.NONE or form is None:
@@ -231,7 +236,7 @@ class Decoder:
             plan.op.uniform = plan.uniform.ctypes.data
 
     def _computed(self, form: Form, values: Values, op: NativeOp) -> ExecutionPlan:
-        """What was translated."""
+        """Returns the plan of an instruction that was translated."""
         maker = compute_action if form.name in OPERATIONS else SYSTEM[form.name]
         if form.name == "SHFL":
             ShuffleMode(values["mode"])
@@ -263,7 +268,7 @@ class Decoder:
         return _DISCARDED_PREDICATE if slot.is_written and number == PT else number
 
     def _constant(self, form: Form, values: Values, word: int) -> int:
-        """A word of the constant operand."""
+        """Reads a word of the constant operand."""
         operand = next(
             operand for operand in form.operands.values() if isinstance(operand, Constant)
         )
@@ -288,8 +293,9 @@ class Decoder:
         return self._special[number]
 
     def _special_rows(self, number: int) -> np.ndarray:
-        """What a special register reads, by slot and by number of the warp, which are never both
-        needed."""
+        """Returns the values of a special register, 32 for each slot, or for each number of a warp
+        in its CTA.
+        """
         machine, read = self._machine, special_register(number)
         by_slot = number == SpecialRegister.VIRTID
         return np.concatenate(
@@ -300,7 +306,7 @@ class Decoder:
         ).astype(np.uint32)
 
     def _address(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> None:
-        """Rows 0 and 1."""
+        """Sets the rows of the address register, rows 0 and 1, and the offset."""
         operand = form.operands["address"]
         assert isinstance(operand, Address)
         number = values[operand.register]
@@ -434,7 +440,7 @@ class Decoder:
             raise _UnsupportedError
 
     def _target(self, form: Form, values: Values, address: int, checked: bool = True) -> int:
-        """A target that is the same for all threads, and always."""
+        """Returns a target that is the same for all threads at all times."""
         nobody = WarpMasks(0)
         record = Retirement(0, address, 0, nobody, nobody, 0, 0, 0)
         locate: Callable[[Core, Retirement, int], int] = target_of(form, values)

@@ -1,8 +1,10 @@
-"""C that is compiled, kept by content, and loaded: the core, and libraries of translated instructions.
+"""Compiles C++ text, caches the libraries by content, and loads them: the core, and translated
+instructions.
 
-The compiler is that of the compiled engine (:mod:`sim.engine.build`), the folder that of its models
-(:mod:`sim.engine.cache`). Beside every library that holds functions is a record for each of them, by the digest of its
-text and of all that it was made with, so that a later run finds the functions of other kernels too.
+The compiler is that of the compiled engine (:mod:`sim.engine.build`), the folder that of its cache
+(:mod:`sim.engine.cache`). Beside every library of functions is a record for each of them, by the
+digest of its text and of everything that the compilation depends on, so that a later run also finds
+functions compiled for other kernels.
 """
 
 import ctypes
@@ -38,7 +40,7 @@ FLAGS = (
     "-O3 -std=c++17 -fPIC -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fno-trapping-math "
     "-fno-exceptions -fno-asynchronous-unwind-tables"
 )
-"""Numbers wrap around and are rounded one by one, as in numpy."""
+"""Integers wrap around and each floating-point operation is rounded by itself, as in numpy."""
 _OWN_PROCESSOR = "-march=native"
 _ROUNDING = """#include <cfenv>
 static __attribute__((noinline)) f64 fused_rounded(f64 a, f64 b, f64 c, int mode) {
@@ -52,7 +54,7 @@ static __attribute__((noinline)) f64 fused_rounded(f64 a, f64 b, f64 c, int mode
 
 
 def _definitions() -> str:
-    """The facts of the machine language that the C needs."""
+    """Returns the constants of the machine language that the C++ text needs."""
     names: dict[str, int] = {
         "PT": PT,
         "BARRIERS": BARRIERS,
@@ -77,7 +79,7 @@ def _definitions() -> str:
 
 
 def _processor() -> str:
-    """What identifies processors that execute the same code."""
+    """Identifies processors that execute the same code."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -87,7 +89,7 @@ def _processor() -> str:
 
 @cache
 def _made_with() -> str:
-    """All that a library depends on beside its own text."""
+    """Returns everything that a library depends on besides its own text."""
     sources = [(_FOLDER / "core.h").read_text(), Path(__file__).read_text(), _definitions()]
     return "\0".join([compiler_identity(), platform.machine(), _processor(), *sources])
 
@@ -97,14 +99,14 @@ def _digest(text: str) -> str:
 
 
 def _built(text: str) -> bytes:
-    """The library of one translation unit. EngineError when it cannot be made."""
+    """Compiles one translation unit to a library; EngineError if that fails."""
     command = compiler()
     if command is None:
         raise EngineError("the warp model: there is no C++ compiler")
     with TemporaryDirectory() as work, Children() as compilers:
         source, library = Path(work, "unit.cc"), Path(work, "unit.so")
         source.write_text(text)
-        # Some compilers do not know the option, or not this processor.
+        # Some compilers do not support the option, or not this processor.
         for processor in ([_OWN_PROCESSOR], []):
             flags = shlex.split(FLAGS) + processor
             done = compilers.run(
@@ -130,13 +132,13 @@ def _built(text: str) -> bytes:
 
 
 def _library(text: str) -> Path:
-    """The library made of a text: that which is kept, or a new one."""
+    """Returns the library of a text, from the cache or newly compiled."""
     target = kept.model_folder() / f"warp-{_digest(text)}.so"
     return target if kept.is_sealed(target) else kept.keep(target, _built(text))
 
 
 def core_library() -> ctypes.CDLL:
-    """The core. EngineError when it cannot be built."""
+    """Returns the core; EngineError if it cannot be compiled."""
     kept.prepare()
     return ctypes.CDLL(str(_library(f"{_definitions()}{(_FOLDER / 'core.cc').read_text()}")))
 
@@ -145,7 +147,7 @@ class CompiledFunctions:
     """Addresses of compiled functions by name.
 
     Attributes:
-        builds: How many libraries this has compiled.
+        builds: Number of libraries that this object has compiled.
     """
 
     def __init__(self) -> None:
@@ -165,7 +167,7 @@ class CompiledFunctions:
             self._found[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
     def load(self, texts: Mapping[str, str]) -> list[str]:
-        """Loads those of some functions, text by name, that were compiled earlier; returns the names of the others."""
+        """Loads the cached ones of some functions, text by name; returns the names of the others."""
         missing = []
         for name, text in texts.items():
             if name in self._found:
@@ -181,7 +183,7 @@ class CompiledFunctions:
         return missing
 
     def compile(self, texts: Mapping[str, str]) -> None:
-        """Compiles functions in one go, and keeps them. EngineError when that fails."""
+        """Compiles functions to one library and caches it; EngineError if that fails."""
         kept.prepare()
         rounding = _ROUNDING if any("fused_rounded(" in text for text in texts.values()) else ""
         path = _library("".join(['#include "core.h"\n', rounding, *texts.values()]))

@@ -1,4 +1,4 @@
-"""A launch's memory in the core's form: ranges, and where their bytes are in this process."""
+"""A launch's memory in the core's form: ranges, and the addresses of their bytes in this process."""
 
 import ctypes
 from itertools import islice
@@ -13,13 +13,15 @@ __all__ = ["HostMemory"]
 
 
 class HostMemory:
-    """The ranges of a memory. Memory of one piece is shared as it is; other memory by a table of pages, which are
-    the memory's own.
+    """The ranges of a memory.
+
+    A SharedMemory is one block, which the core uses directly; for other memory the core has a table
+    of the memory's own pages.
 
     Parameters:
         memory: The memory.
         code: An address in the range that holds the program.
-        machine: Gets the ranges.
+        machine: Receives the ranges.
     """
 
     def __init__(self, memory: Memory, code: int, machine: NativeMachine) -> None:
@@ -33,11 +35,11 @@ class HostMemory:
 
     @staticmethod
     def _place(page: bytearray) -> int:
-        """Where the bytes of a page are. It stays, as the page keeps its size."""
+        """Returns the address of a page's bytes, which is constant because the size of a page is."""
         return ctypes.addressof(ctypes.c_char.from_buffer(page))
 
     def update(self) -> None:
-        """Takes over what has changed."""
+        """Updates the ranges and pages to those of the memory."""
         memory = self._memory
         if memory.version != self._version:
             self._map()
@@ -68,13 +70,13 @@ class HostMemory:
             self._add(number, page)
 
     def _add(self, number: int, page: bytearray) -> None:
-        """Notes a page, in every range that has a part of it."""
+        """Adds a page to every range that overlaps it."""
         for region, table in zip(self._regions, self._tables, strict=False):
             if region.first_page <= number < region.first_page + len(table):
                 table[number - region.first_page] = self._place(page)
 
     def make_missing_page(self) -> None:
-        """Makes the page that the core writes to."""
+        """Allocates the page that the core requested for a write."""
         number, self._machine.missing_page = self._machine.missing_page - 1, 0
         self._memory.touch(number)
         self.update()

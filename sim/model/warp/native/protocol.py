@@ -28,17 +28,17 @@ class ExecutableModel(Core, Protocol):
         ...
 
     def make_cta(self, number: int) -> Cta:
-        """A CTA of the launch by its number in the order in which they start."""
+        """Returns a new CTA of the launch, by its number in the order in which CTAs start."""
         ...
 
     def number_of(self, cta: Cta) -> int:
-        """The number of a CTA in the order in which they start."""
+        """Returns the number of a CTA in the order in which CTAs start."""
         ...
 
     def execute(self, warp: Warp) -> Execution:
-        """Does what the next instruction of a warp does by itself."""
+        """Executes the next instruction of a warp, without its consequences for the machine."""
         ...
 
     def complete(self, warp: Warp, execution: Execution) -> None:
-        """Applies the consequences of any instruction."""
+        """Applies the consequences of an executed instruction."""
         ...

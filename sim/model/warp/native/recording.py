@@ -1,11 +1,13 @@
-"""Values that record what is done to them: the vectors and masks that an operation is run on once, to learn its C.
+"""Vectors and masks that record the operations on them; an operation is run on them once to derive
+its C.
 
-A :class:`Vector` stands for a value of every thread and takes part in numpy's arithmetic by its protocols; a
-:class:`Mask` stands for a mask of threads. Both hold a :class:`RecordedNode`, and every operation makes a new one of
-those of its operands. Types are numpy's own: each step asks numpy which loop it would run.
+A :class:`Vector` represents a value of every thread and implements numpy's protocols for
+arithmetic; a :class:`Mask` represents a mask of threads. Both hold a :class:`RecordedNode`, and
+every operation makes a new node from those of its operands. Types are numpy's own: each step asks
+numpy which loop it would run.
 
-Whatever needs a number that is not known yet (an ``if``, an index, a loop over threads) raises
-:class:`UnrecordableError`, and so does all that has no translation below.
+An operation that needs a known number (an ``if``, an index, a loop over threads), or that has no
+translation below, raises :class:`UnrecordableError`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,16 +33,21 @@ __all__ = [
 
 
 class UnrecordableError(Exception):
-    """Something that has no translation to C."""
+    """An operation without a translation to C."""
 
 
 @dataclass(eq=False, frozen=True, slots=True)
 class RecordedNode:
-    """A step. ``text`` is its C, a template with ``{0}``, ``{1}`` for its arguments.
+    """A recorded step. ``text`` is its C, a template with ``{0}``, ``{1}`` for its arguments.
 
-    ``kind``: ``vector``, of every thread by itself; ``mask``, of the warp; ``reduce``, a mask made of a vector;
-    ``gather``, a vector of which each thread takes the element of another one; ``table``, an array of constants;
-    ``row`` and ``input``, what an instruction reads, named by ``text``.
+    ``kind`` is one of:
+
+    - ``vector``: a value of each thread, computed from that thread's values;
+    - ``mask``: a mask of the warp;
+    - ``reduce``: a mask made of a vector;
+    - ``gather``: a vector of which each thread takes another thread's element;
+    - ``table``: an array of constants;
+    - ``row`` and ``input``: an operand that the instruction reads, named by ``text``.
     """
 
     kind: str
@@ -55,12 +62,12 @@ _C_TYPES = {"b": "bool", "u": "u", "i": "i", "f": "f"}
 
 
 def c_type(dtype: np.dtype) -> str:
-    """The name of a type in C."""
+    """Returns the name of a type in C."""
     return "bool" if dtype == _BOOL else f"{_C_TYPES[dtype.kind]}{8 * dtype.itemsize}"
 
 
 def literal(value: Any, dtype: np.dtype) -> str:
-    """A number in C."""
+    """Returns a number as a C literal."""
     name = c_type(dtype)
     if dtype == _BOOL:
         return "true" if value else "false"
@@ -75,7 +82,7 @@ def literal(value: Any, dtype: np.dtype) -> str:
 
 
 def _constant(values: np.ndarray) -> RecordedNode:
-    """A vector of known values."""
+    """Returns the node of a vector of known values."""
     if values.ndim > 1 or values.size not in (1, WARP_THREADS):
         raise UnrecordableError(f"an array of shape {values.shape}")
     flat = values.ravel()
@@ -89,7 +96,7 @@ def _table(values: np.ndarray) -> RecordedNode:
 
 
 def as_vector(value: Any, dtype: np.dtype | None = None) -> RecordedNode:
-    """The node of an operand; of a Python number in the type that the operation runs in."""
+    """Returns the node of an operand; a Python number gets the type of the operation."""
     if isinstance(value, Vector):
         node = value.node
     elif isinstance(value, (np.ndarray, np.generic)):
@@ -107,7 +114,7 @@ def _cast(node: RecordedNode, dtype: np.dtype) -> RecordedNode:
     if node.dtype.kind == "f" and dtype.kind not in "f":
         raise UnrecordableError(
             "a float made an integer"
-        )  # beyond its range the result is the machine's
+        )  # The result is host-specific out of this range.
     text = "({0} != 0)" if dtype == _BOOL else f"(({c_type(dtype)}){{0}})"
     return RecordedNode("vector", text, dtype, (node,))
 
@@ -139,7 +146,7 @@ _OF_FLOATS = {
 
 
 def _template(name: str, loop: tuple[np.dtype, ...]) -> str:
-    """The C of a universal function of numpy in the loop of these types."""
+    """Returns the C template of a universal function of numpy in the loop of these types."""
     first, result = loop[0], loop[-1]
     kind = c_type(result)
     if name in _RELATIONS:
@@ -174,7 +181,9 @@ def _template(name: str, loop: tuple[np.dtype, ...]) -> str:
 
 
 def _type_of(value: Any) -> Any:
-    """The operand for numpy's type resolution: Python's numbers take the type of the others."""
+    """Returns an operand's type for numpy's type resolution; Python numbers adapt to the other
+    operands.
+    """
     if isinstance(value, (Vector, np.ndarray, np.generic)):
         return value.dtype
     if isinstance(value, bool):
@@ -185,7 +194,7 @@ def _type_of(value: Any) -> Any:
 
 
 class Vector(np.lib.mixins.NDArrayOperatorsMixin):
-    """A value of every thread that is not known yet."""
+    """A value of every thread, unknown while the operation is recorded."""
 
     __slots__ = ("node",)
     shape = (WARP_THREADS,)
@@ -195,7 +204,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype:
-        """Its type."""
+        """The type of an element."""
         return self.node.dtype
 
     def __len__(self) -> int:
@@ -222,11 +231,11 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         return _FUNCTIONS[function](*args, **how)
 
     def astype(self, dtype: Any) -> "Vector":
-        """As numpy's."""
+        """Converts to another type, as numpy does."""
         return Vector(_cast(self.node, np.dtype(dtype)))
 
     def view(self, dtype: Any) -> "Vector":
-        """As numpy's, of types of one size."""
+        """Reinterprets the bits as another type of the same size, as numpy does."""
         to = np.dtype(dtype)
         if to == self.dtype:
             return self
@@ -238,11 +247,13 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def copy(self) -> "Vector":
-        """As numpy's."""
+        """Returns the vector itself, since vectors are immutable."""
         return self
 
     def fused(self, factor: "Vector", addend: Any, rounding: FloatRounding) -> "Vector":
-        """Multiplied by a factor, plus an addend, in double precision and rounded once: IEEE 754's operation."""
+        """Returns self * factor + addend in double precision, rounded once (IEEE 754's
+        fusedMultiplyAdd).
+        """
         arguments = tuple(
             as_vector(number, np.dtype(np.float64)) for number in (self, factor, addend)
         )
@@ -261,7 +272,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def picked(self, rows: np.ndarray) -> Iterator["Vector"]:
-        """The columns of those rows of a table whose numbers this holds."""
+        """Yields, for each column of a table, its elements at the indices that this vector holds."""
         for column in rows.T:
             yield Vector(
                 RecordedNode(
@@ -273,7 +284,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
             )
 
     def as_mask(self) -> "Mask":
-        """The threads of which it holds."""
+        """Returns the mask of the threads in which the value is true."""
         if self.dtype != _BOOL:
             raise UnrecordableError("a mask of numbers")
         return Mask(RecordedNode("reduce", "", _WORD, (self.node,)))
@@ -320,7 +331,7 @@ _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
 
 
 def as_mask(value: Any) -> RecordedNode:
-    """The node of a mask; of a Python number its low 32 bits."""
+    """Returns the node of a mask; of a Python number, its low 32 bits."""
     if isinstance(value, Mask):
         return value.node
     if isinstance(value, int):
@@ -329,8 +340,13 @@ def as_mask(value: Any) -> RecordedNode:
 
 
 class Mask:
-    """A mask of threads that is not known yet. ``holds``: ``if`` may take it for having a thread, since
-    all that is written is written of its threads; ``fact``: it is about the warp, has all threads or none."""
+    """A mask of threads, unknown while the operation is recorded.
+
+    Parameters:
+        node: The recorded step.
+        holds: Whether ``if`` may treat the mask as not empty, since all writes are under it.
+        fact: Whether the mask is a condition of the whole warp: it has all threads or none.
+    """
 
     __slots__ = ("_fact", "_holds", "node")
 
@@ -380,7 +396,7 @@ class Mask:
         return Mask(node, fact=True)
 
     def __mul__(self, everybody: int) -> "Mask":
-        """A fact about the warp as a mask of all threads: it is one already."""
+        """Multiplies a condition of the warp by the mask of all threads; it already is such a mask."""
         if everybody != (1 << WARP_THREADS) - 1 or not self._fact:
             raise UnrecordableError("a product of masks")
         return self
@@ -393,21 +409,24 @@ class Mask:
         raise UnrecordableError("a mask that is not known yet")
 
     def as_bools(self) -> Vector:
-        """Whether it has each thread."""
+        """Returns, for each thread, whether the mask has it."""
         return Vector(RecordedNode("vector", "(bit_of({0}, i) != 0)", _BOOL, (self.node,)))
 
     def as_bits(self) -> Vector:
-        """1 for each thread that it has, else 0."""
+        """Returns 1 for each thread in the mask, else 0."""
         return Vector(RecordedNode("vector", "bit_of({0}, i)", _WORD, (self.node,)))
 
     def as_words(self) -> Vector:
-        """The mask itself, for every thread."""
+        """Returns the mask itself for every thread."""
         return Vector(RecordedNode("vector", "{0}", _WORD, (self.node,)))
 
 
 class RecordedScalar:
-    """A number of the instruction word or of a constant bank that differs between instructions of one shape. Only
-    its 32-bit parts can be had, as rows by ``name``."""
+    """A number from the instruction word or a constant bank that differs between instructions of
+    one shape.
+
+    Only its 32-bit words are accessible, as rows named ``name``.
+    """
 
     __slots__ = ("_name", "_shift")
 
@@ -418,7 +437,7 @@ class RecordedScalar:
         return RecordedScalar(self._name, self._shift + places)
 
     def as_words(self) -> Vector:
-        """Its 32 bits from the shifted place on, for every thread."""
+        """Returns the 32 bits from the shifted position on, for every thread."""
         if self._shift % 32:
             raise UnrecordableError("a part of a number")
         return Vector(RecordedNode("row", f"{self._name}.{self._shift // 32}", _WORD))

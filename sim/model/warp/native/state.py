@@ -1,4 +1,4 @@
-"""The structures of core.h and core.cc, as ctypes has them: :class:`NativeWarp` is ``Warp`` there."""
+"""The structures of core.h and core.cc in ctypes; :class:`NativeWarp` is ``Warp`` there."""
 
 import ctypes
 from ctypes import (
@@ -33,7 +33,7 @@ __all__ = [
 
 LANES, ROWS, SLOTS, BANKS, BARRIER_COUNT = 32, 257, 64, 18, 17
 DISABLED = ("broken", "continued", "returned", "exited", "longjumped", "killed")
-"""The disabled masks in their order."""
+"""The disabled masks, in the order of the structure."""
 Address = c_void_p
 
 
@@ -149,7 +149,7 @@ class NativeCta(Structure):
 
 
 class NativeMachine(Structure):
-    """All of it."""
+    """The machine: all state of the core."""
 
     _fields_ = (
         ("warps", POINTER(NativeWarp)),
@@ -192,7 +192,7 @@ class NativeMachine(Structure):
 
 
 def check_sizes(library: ctypes.CDLL) -> None:
-    """AssertionError where the structures here are not those of the library."""
+    """Raises AssertionError if the sizes of the structures differ from the library's."""
     sizes = (c_uint64 * 6).in_dll(library, "sizes")
     own = [
         ctypes.sizeof(structure)

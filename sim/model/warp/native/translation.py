@@ -1,8 +1,9 @@
-"""From an instruction to a function in C: its action is run once on values that record what is done to them.
+"""Translates an instruction to a C function, by running its action once on values that record the
+operations on them.
 
-Instructions that differ in registers, predicates, immediates and constants alone share one function, their
-*shape*: it takes these from the decoded instruction. So there are few functions, and a new kernel seldom needs a new
-one.
+Instructions that differ only in registers, predicates, immediates and constants share one function,
+their *shape*, which reads these operands from the decoded instruction. So there are few functions,
+and a new kernel seldom needs a new one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,20 +42,23 @@ __all__ = [
 ]
 
 CONSTANT = "constant"
-"""The name of a constant operand among what an instruction reads."""
+"""The name of a constant operand among the operands that an instruction reads."""
 _SPAN = 16
 """Recorded registers of one field are numbered from a multiple of this on."""
 _FIRST_PREDICATE = 16
 _OFFSET = 256
 _SOURCES = ("a", "b", "c")
 _MASKS = ("mask", "reduce", "input")
-"""Kinds of nodes that are masks."""
+"""The kinds of nodes that are masks."""
 
 
 @dataclass(frozen=True)
 class DecodedSlot:
-    """An entry in a table of the decoded instruction: a word of what a field names, which is read or written. A
-    predicate has one word."""
+    """An entry in a table of the decoded instruction: a word of the operand in a field, which is
+    read or written.
+
+    A predicate has one word.
+    """
 
     name: str
     word: int
@@ -63,8 +67,13 @@ class DecodedSlot:
 
 @dataclass(frozen=True)
 class NativeFunction:
-    """A function in C: its name, its text, and what it takes from the decoded instruction: rows of registers,
-    immediates and constants, and predicates."""
+    """A C function: its name, its text, and the operands that it reads from the decoded
+    instruction.
+
+    Attributes:
+        rows: Rows of registers, immediates and constants.
+        predicates: Predicates.
+    """
 
     name: str
     text: str
@@ -73,7 +82,9 @@ class NativeFunction:
 
 
 def _operand_fields(form: Form) -> tuple[dict[str, bool], dict[str, bool], set[str], set[str]]:
-    """The fields that hold registers, predicates (whether they are written), immediates, and parts of constants."""
+    """Returns the fields of registers and of predicates (with whether each is written), of
+    immediates, and of parts of constants.
+    """
     registers, predicates, immediates, constants = {}, {}, set(), set()
     for key, operand in form.operands.items():
         match operand:
@@ -89,12 +100,12 @@ def _operand_fields(form: Form) -> tuple[dict[str, bool], dict[str, bool], set[s
 
 
 def immediate_fields(form: Form) -> set[str]:
-    """The fields that hold immediates among the sources."""
+    """Returns the fields of the sources that are immediates."""
     return _operand_fields(form)[2]
 
 
 def shape_key(form: Form, values: Values) -> tuple[Any, ...]:
-    """What instructions of one shape have in common."""
+    """Returns the key that instructions of one shape share."""
     registers, predicates, immediates, constants = _operand_fields(form)
     left_out = {*registers, *immediates, *constants, "guard", "guard_not"}
     fixed = tuple(
@@ -109,7 +120,7 @@ def shape_key(form: Form, values: Values) -> tuple[Any, ...]:
 
 
 class _Rows:
-    """The registers of the recorded warp, by the numbers that stand for fields."""
+    """The registers of the recorded warp, by the numbers that represent fields."""
 
     def __init__(self, fields: Sequence[str]) -> None:
         self._fields = fields
@@ -125,13 +136,13 @@ class _Rows:
 
 
 class _Predicates:
-    """The predicates of the recorded warp: by the numbers that stand for fields, or by their own."""
+    """The predicates of the recorded warp, by the numbers that represent fields, or by their own."""
 
     def __init__(self, fields: Sequence[str]) -> None:
         self._fields = fields
 
     def name(self, number: int) -> str:
-        """The symbol of a predicate."""
+        """Returns the symbol of a predicate."""
         return (
             self._fields[number - _FIRST_PREDICATE] if number >= _FIRST_PREDICATE else str(number)
         )
@@ -146,10 +157,10 @@ class _Predicates:
 
 
 class _Core:
-    """The machine's interface for a recorded instruction."""
+    """The machine as a recorded instruction sees it."""
 
     def constant(self, bank: int, address: int, size: int, error: object) -> Any:
-        """A word of a constant operand."""
+        """Returns a word of a constant operand."""
         return RecordedScalar(CONSTANT) >> 8 * (address - _OFFSET)
 
 
@@ -166,25 +177,25 @@ class _Warp:
         self.condition: Any = Condition(*flags)
         self._registers = registers
         self.written: list[tuple[str, RecordedNode, RecordedNode]] = []
-        """Rows: what stands for it, its value, and the mask of threads."""
+        """Written rows: the symbol of the row, its value, and the mask of threads."""
         self.masks: list[tuple[str, RecordedNode, RecordedNode]] = []
-        """Predicates and flags, likewise."""
+        """Written predicates and flags, likewise."""
 
     def write_register(self, record: object, number: int, value: Any, threads: Any) -> None:
-        """See Warp."""
+        """Records a write; see :meth:`.state.Warp.write_register`."""
         if number != RZ:
             name = f"{self._registers[number // _SPAN - 1]}.{number % _SPAN}"
             self.written.append((name, as_vector(value, np.dtype(np.uint32)), as_mask(threads)))
 
     def write_predicate(self, record: object, number: int, value: Any, threads: Any) -> None:
-        """See Warp."""
+        """Records a write; see :meth:`.state.Warp.write_predicate`."""
         if number != PT:
             self.masks.append(
                 (f"predicate.{self.predicates.name(number)}", as_mask(value), as_mask(threads))
             )
 
     def write_condition(self, record: object, value: Condition, threads: Any) -> None:
-        """See Warp."""
+        """Records a write; see :meth:`.state.Warp.write_condition`."""
         for flag, mask in enumerate((value.zero, value.sign, value.carry, value.overflow)):
             self.masks.append((f"condition.{flag}", as_mask(mask), as_mask(threads)))
 
@@ -193,7 +204,7 @@ _THREADS = Mask(RecordedNode("input", "threads", np.dtype(np.uint32)), holds=Tru
 
 
 def _recorded(make: Maker, form: Form, values: Values) -> _Warp:
-    """The instruction, run on what records it."""
+    """Runs the instruction on a recording warp, and returns that."""
     registers, predicates, immediates, constants = _operand_fields(form)
     stand_ins: dict[str, Any] = dict(values)
     for number, name in enumerate(registers):
@@ -211,9 +222,9 @@ def _recorded(make: Maker, form: Form, values: Values) -> _Warp:
 class _Writer:
     """Writes the C of recorded values.
 
-    The work goes in stages: a loop over the threads, then the masks that are made of what it has
-    found, then the next loop, which may use these masks, or other threads' results. A value of an
-    earlier loop is computed again.
+    The code has stages: a loop over the threads, then the masks made of its results, then the next
+    loop, which may use these masks or other threads' results. Each loop recomputes the values of
+    earlier loops that it needs, except stored ones.
     """
 
     def __init__(self) -> None:
@@ -222,13 +233,15 @@ class _Writer:
         self._head: list[str] = []
         self._lines: list[str] = []
         self._names: dict[RecordedNode, str] = {}
-        """Masks, tables and rows."""
+        """The C names of masks, tables and rows."""
         self._stored: dict[RecordedNode, str] = {}
-        """Values that a loop has stored."""
+        """The C arrays of values that a loop has stored."""
         self._stages: dict[RecordedNode, int] = {}
 
     def stage(self, node: RecordedNode) -> int:
-        """The loop in which a vector can be computed, or the number of loops that a mask needs before it."""
+        """Returns the index of the first loop in which a vector can be computed, or the number of
+        loops before a mask.
+        """
         if node not in self._stages:
             stages = [self.stage(argument) for argument in node.arguments]
             if node.kind in ("reduce", "gather"):
@@ -243,12 +256,12 @@ class _Writer:
         return table.index(slot)
 
     def row(self, name: str, is_written: bool = False) -> int:
-        """The place of a row in the instruction's table."""
+        """Returns the position of a row in the instruction's table."""
         field, _, word = name.rpartition(".")
         return self._place(self.rows, DecodedSlot(field, int(word), is_written))
 
     def mask_place(self, name: str, is_written: bool = False) -> str:
-        """Where a predicate or a flag is."""
+        """Returns the C expression of a predicate or a flag."""
         kind, which = name.split(".")
         if kind == "condition":
             return f"w->condition[{which}]"
@@ -257,7 +270,7 @@ class _Writer:
         return f"w->predicates[op->predicates[{self._place(self.predicates, DecodedSlot(which, 0, is_written))}]]"
 
     def _leaf(self, node: RecordedNode) -> str:
-        """What was there before the first loop."""
+        """Declares a value that exists before the first loop; returns its C expression."""
         name = f"{node.kind[0]}{len(self._names)}"
         if node.kind == "row":
             self._head.append(f"const u32 *{name} = source(w, op, {self.row(node.text)});")
@@ -272,7 +285,7 @@ class _Writer:
         return name
 
     def mask(self, node: RecordedNode) -> str:
-        """The name of a mask, once the loops before it are written."""
+        """Returns the name of a mask; the loops before it must have been written."""
         if node not in self._names:
             if node.kind == "input":
                 self._names[node] = self._leaf(node)
@@ -290,7 +303,7 @@ class _Writer:
         return self._names[node]
 
     def value(self, node: RecordedNode, body: list[str], local: dict[RecordedNode, str]) -> str:
-        """The name of a value inside a loop."""
+        """Returns the name of a value inside a loop."""
         if node.kind in _MASKS:
             return self.mask(node)
         if node.kind in ("row", "table"):
@@ -313,7 +326,7 @@ class _Writer:
         return local[node]
 
     def _masks_in(self, node: RecordedNode, seen: dict[RecordedNode, None]) -> None:
-        """Notes all that a value is made of, up to masks."""
+        """Collects the nodes that a value depends on, down to masks."""
         for argument in node.arguments:
             if argument not in seen:
                 seen[argument] = None
@@ -321,7 +334,7 @@ class _Writer:
                     self._masks_in(argument, seen)
 
     def loop(self, stage: int, stored: Sequence[RecordedNode]) -> None:
-        """One loop: stores the values that later ones, masks and results need."""
+        """Writes one loop, which stores the values that later loops, masks and results need."""
         seen: dict[RecordedNode, None] = {}
         for node in stored:
             self._masks_in(node, seen)
@@ -333,7 +346,7 @@ class _Writer:
         for node in stored:
             value = self.value(node, body, local)
             name = f"s{len(self._stored)}"
-            # A condition is kept as a word, so that it becomes a part of a mask by a shift.
+            # A condition is stored as a word, so that a shift makes it a bit of a mask.
             kind = "u32" if node.dtype == np.dtype(np.bool_) else c_type(node.dtype)
             self._lines.append(f"{kind} {name}[LANES];")
             body.append(f"{name}[i] = {value};")
@@ -346,7 +359,7 @@ class _Writer:
             ]
 
     def write(self, warp: _Warp) -> str:
-        """The body of the function."""
+        """Returns the body of the function."""
         roots = [node for _, *nodes in (*warp.written, *warp.masks) for node in nodes]
         wanted: dict[RecordedNode, None] = {node: None for _, node, _ in warp.written}
         seen: set[RecordedNode] = set()
@@ -381,7 +394,7 @@ _shapes: dict[tuple[Any, ...], NativeFunction | None] = {}
 
 
 def shape_of(make: Maker, form: Form, values: Values) -> NativeFunction | None:
-    """The shape of an instruction whose action ``make`` makes; None where it has no translation."""
+    """Returns the shape of an instruction whose action ``make`` makes; None without a translation."""
     key = shape_key(form, values)
     if key not in _shapes:
         try:
@@ -404,8 +417,11 @@ def _translated(warp: _Warp) -> NativeFunction:
 
 @lru_cache
 def function_of(operation: Callable[[Any, Any], Any]) -> tuple[str, str]:
-    """An operation on two vectors of words as a C function of two words, for operations thread by
-    thread: its name and its text."""
+    """Returns name and text of a C function of two words that computes an operation on two vectors
+    of words.
+
+    It serves operations that are executed thread by thread.
+    """
     word = np.dtype(np.uint32)
     result = as_vector(
         operation(*(Vector(RecordedNode("vector", name, word)) for name in ("first", "second"))),

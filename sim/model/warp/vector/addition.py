@@ -1,7 +1,8 @@
 """Sums: of two, of three, of a scaled value; the carries between the words of wider sums.
 
-A negated term is its complement plus one. An extended instruction (``.X``) leaves every one out, that of ``.PO``
-too (ours), and takes the carry in their place, which continues a sum or difference of several words.
+A negated term is its complement plus one. An extended instruction (``.X``) continues a sum or
+difference of several words: it adds the carry in place of these ones, and of that of ``.PO``
+(ours).
 """
 
 from functools import reduce
@@ -23,12 +24,14 @@ _LOWEST, _HIGHEST = np.int64(-1 << 31), np.int64((1 << 31) - 1)
 
 
 def negated(term: Words, negate: int) -> Words:
-    """A term of a sum, complemented where it is subtracted; the sum's ``plus`` completes it."""
+    """Returns a term of a sum, complemented if it is subtracted; the sum's ``plus`` completes the
+    negation.
+    """
     return ~term if negate else term
 
 
 def _exact(terms: tuple[Words, ...], plus: Words) -> tuple[Words, Bools]:
-    """The low words of a signed sum that does not overflow, saturated, and where it would have overflowed."""
+    """Returns the low words of a signed sum, saturated, and where it would have overflowed."""
     total = reduce(add, (term.view(np.int32).astype(np.int64) for term in terms)) + plus.astype(
         np.int64
     )
@@ -39,9 +42,9 @@ def _exact(terms: tuple[Words, ...], plus: Words) -> tuple[Words, Bools]:
 def sum_of(
     terms: tuple[Words, ...], plus: Words, flags: bool, saturate: bool = False
 ) -> LaneOutcome:
-    """The sum of ``terms`` and ``plus``; carry and overflow only where ``flags`` are wanted.
+    """Adds ``terms`` and ``plus``; computes carry and overflow only if ``flags`` is set.
 
-    ``saturate`` keeps a signed overflow at the nearest bound.
+    ``saturate`` replaces a signed overflow by the nearest bound.
     """
     if not flags and not saturate:
         return LaneOutcome(reduce(add, terms) + plus)
@@ -53,19 +56,20 @@ def sum_of(
 
 
 def extended_addend(sources: Sources, values: Values, ones: int) -> Words:
-    """The addend besides the terms: ``ones``, or the carry in their place when the instruction is
-    extended."""
+    """Returns the addend besides the terms: ``ones``, or the carry if the instruction is extended."""
     return bits_of(sources.condition.carry) if values.get("extended") else uniform(ones)
 
 
 def _negations_of_two(values: Values) -> tuple[int, int]:
-    """Whether a and b are negated: by two flags that together mean something else."""
+    """Returns whether a and b are negated. Both flags together encode something else, and negate
+    neither.
+    """
     flags = values["plus_one"]
     return (0, 0) if flags == PLUS_ONE else (flags >> 1, flags & 1)
 
 
 def iadd(sources: Sources, values: Values) -> LaneOutcome:
-    """IADD and IADD32I: a + b, and one more with ``.PO``."""
+    """IADD and IADD32I: a + b, plus one with ``.PO``."""
     negate_a, negate_b = _negations_of_two(values)
     plus = extended_addend(sources, values, negate_a + negate_b + (values["plus_one"] == PLUS_ONE))
     flags, saturate = bool(values["cc"]), bool(values["saturate"])
@@ -86,17 +90,18 @@ def iscadd(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def _half(term: Words, select: int) -> Words:
-    """The part of a term that IADD3 uses."""
+    """Returns the half of a term that IADD3 selects, or the whole."""
     if select == HalfSelect.H0.value:
         return term & np.uint32(0xFFFF)
     return term >> np.uint32(16) if select == HalfSelect.H1.value else term
 
 
 def iadd3(sources: Sources, values: Values) -> LaneOutcome:
-    """IADD3: a + b + c, or the sum of a and b, 33 bits of it, shifted by a half word, + c.
+    """IADD3: a + b + c, or the 33-bit sum of a and b shifted by a half word, + c.
 
     A sum of three carries 0, 1 or 2, and compiled code adds three 64-bit numbers with two of these
-    instructions. So CC holds both carries (ours): C tells at least one, O the second, and ``.X`` adds both.
+    instructions. So CC holds both carries (ours): C is set for at least one, O for the second, and
+    ``.X`` adds both.
     """
     negate = tuple(values[f"negate_{name}"] for name in "abc")
     halves = tuple(values.get(f"half_{name}", HalfSelect.WORD.value) for name in "abc")
@@ -115,7 +120,7 @@ def iadd3(sources: Sources, values: Values) -> LaneOutcome:
     if shift == SumShift.NONE.value:
         total = total + plus
     else:
-        # The ones of a and b belong to their sum, that of c to the whole.
+        # The ones of a and b are added to their sum, that of c to the total.
         total = total + np.uint64(0 if extended else negate[0] + negate[1])
         total &= _LOW_33_BITS
         total = total >> np.uint64(16) if shift == SumShift.RS.value else total << np.uint64(16)
@@ -130,7 +135,7 @@ def iadd3(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def _outside_windows(high: Words, low: Words) -> int:
-    """The threads whose generic address is neither in the shared nor in the local window."""
+    """Returns the threads whose generic address is in neither the shared nor the local window."""
     in_shared = low - np.uint32(SHARED_WINDOW) < WINDOW_BYTES
     in_local = low - np.uint32(LOCAL_WINDOW) < WINDOW_BYTES
     return mask_of((high != 0) | ~(in_shared | in_local))
@@ -142,7 +147,8 @@ _NO_WORDS = uniform(0)
 def lea(sources: Sources, values: Values) -> LaneOutcome:
     """LEA: (a << shift) + b.
 
-    The predicate is that of LEA.HI for a sum whose high word is 0 (ours: compiled code never has it).
+    The predicate is that of LEA.HI for a sum whose high word is 0 (ours: compiled code does not use
+    it).
     """
     plus = extended_addend(sources, values, values["negate_a"])
     shift, negate_a = np.uint32(values["shift"]), values["negate_a"]

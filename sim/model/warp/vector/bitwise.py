@@ -20,12 +20,12 @@ _ONE = uniform(1)
 
 
 def _count(sources: Sources, values: Values) -> Words:
-    """A shift count: modulo 32, or at most 32."""
+    """Returns the shift count: b modulo 32, or clamped to 32."""
     return sources.b & _TOP_BIT if values["wrap"] else np.minimum(sources.b, _WORD_BITS)
 
 
 def _reversed(word: Words) -> Words:
-    """The bits of a word in the opposite order."""
+    """Returns words with their bits in reverse order."""
     for step, keep in (
         (1, 0x5555_5555),
         (2, 0x3333_3333),
@@ -46,7 +46,7 @@ def shl(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def shr(sources: Sources, values: Values) -> LaneOutcome:
-    """SHR: a >> b, filled with the sign or with zeros; ``.BREV`` turns a around first."""
+    """SHR: a >> b, sign- or zero-filled; ``.BREV`` reverses the bits of a first."""
     count, signed, reverse = _count(sources, values), values["signed"], values["reverse"]
     a = _reversed(sources.a) if reverse else sources.a
     if signed:
@@ -56,7 +56,7 @@ def shr(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def _shifted_right(wide: Doubles, count: Words, signed: bool) -> Doubles:
-    """A 64-bit value shifted by any count."""
+    """Shifts a 64-bit value right by any count."""
     near = np.minimum(count, np.uint32(63)).astype(np.uint64)
     if signed:
         return (wide.view(np.int64) >> near.view(np.int64)).view(np.uint64)
@@ -64,8 +64,10 @@ def _shifted_right(wide: Doubles, count: Words, signed: bool) -> Doubles:
 
 
 def shf(sources: Sources, values: Values, left: bool) -> LaneOutcome:
-    """SHF: the pair (c, a) shifted by b: its high word after a shift to the left, its low word after one to
-    the right. The count is at most 32, or 64 where the pair is one number; ``.W`` takes it modulo that.
+    """SHF: the pair (c, a) shifted by b: its high word after a left shift, its low word after a
+    right shift.
+
+    The count is clamped to 32, or to 64 where the pair is one number; ``.W`` takes it modulo that.
     """
     most = 32 if values["width"] == FunnelWidth.B32.value else 64
     signed = values["width"] == FunnelWidth.S64.value
@@ -81,15 +83,16 @@ def shf(sources: Sources, values: Values, left: bool) -> LaneOutcome:
 
 
 def bfe(sources: Sources, values: Values) -> LaneOutcome:
-    """BFE: a field of a, whose lowest bit is b[7:0] and whose length b[15:8], extended with its top bit or
-    with zeros. A field over the end of a has a's top bit for the missing ones.
+    """BFE: the field of a with lowest bit b[7:0] and length b[15:8], sign- or zero-extended.
+
+    The missing bits of a field beyond the end of a are copies of a's top bit, or zeros.
     """
     signed, reverse = bool(values["signed"]), values["reverse"]
     a = _reversed(sources.a) if reverse else sources.a
     position, length = sources.b & np.uint32(0xFF), sources.b >> np.uint32(8) & np.uint32(0xFF)
     wide = a.view(np.int32).astype(np.int64).view(np.uint64) if signed else a.astype(np.uint64)
     moved = _shifted_right(wide, position, signed)
-    # A shift up and down again cuts the field to its length and extends it.
+    # A left shift followed by a right shift cuts the field to its length and extends it.
     spare = np.uint64(64) - np.minimum(length, np.uint32(63)).astype(np.uint64)
     spare = np.minimum(spare, np.uint64(63))
     cut = _shifted_right(moved << spare, spare.astype(np.uint32), signed)
@@ -97,7 +100,7 @@ def bfe(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def bfi(sources: Sources, _values: Values) -> LaneOutcome:
-    """BFI: c with the field of b (lowest bit b[7:0], length b[15:8]) taken from the low bits of a."""
+    """BFI: c with the field of b (lowest bit b[7:0], length b[15:8]) replaced by the low bits of a."""
     position = np.minimum(sources.b & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
     length = np.minimum(sources.b >> np.uint32(8) & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
     field = (np.uint64(1) << length) - np.uint64(1) << position
@@ -106,7 +109,9 @@ def bfi(sources: Sources, _values: Values) -> LaneOutcome:
 
 
 def _predicate_of(values: Values, result: Words) -> int | None:
-    """What a logic operation writes to its predicate: a test of the result; without one, false (ours)."""
+    """Returns the predicate result of a logic operation: a test of the result; without one, false
+    (ours).
+    """
     if values.get("Pd", PT) == PT:
         return None
     match PredicateTest(values["predicate_test"]):
@@ -121,7 +126,7 @@ def _predicate_of(values: Values, result: Words) -> int | None:
 
 
 def lop(sources: Sources, values: Values) -> LaneOutcome:
-    """LOP and LOP32I: AND, OR or XOR of a and b, or b alone, each inverted if asked.
+    """LOP and LOP32I: AND, OR or XOR of a and b, or b alone, each optionally inverted.
 
     With ``.X`` they are the top words of longer numbers: the test, and CC's zero flag, are whether
     the whole result is 0; CC's old zero flag covers its lower words.
@@ -152,7 +157,7 @@ def lop(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def lop3(sources: Sources, values: Values) -> LaneOutcome:
-    """LOP3: any function of a, b and c, bit by bit; its truth table is indexed by {a, b, c}."""
+    """LOP3: any bitwise function of a, b and c; its truth table is indexed by {a, b, c}."""
     minterms = [index for index in range(8) if values["lut"] >> index & 1]
 
     def terms(sources: Sources) -> Iterator[Words]:
@@ -175,13 +180,14 @@ _PICKED: dict[PermuteMode, Callable[[Words, np.uint32], Words]] = {
         (selector & np.uint32(1)) * np.uint32(2) + (place & np.uint32(1))
     ),
 }
-"""The number of the source byte among {c, a} for a byte of the result, the lowest being byte 0; bit 3 repeats its
-sign.
+"""The selector of a byte of the result, the lowest being byte 0.
+
+Bits 2:0 of a selector name the source byte among {c, a}; bit 3 replicates its sign instead.
 """
 
 
 def prmt(sources: Sources, values: Values) -> LaneOutcome:
-    """PRMT: four bytes picked from those of a (0 to 3) and c (4 to 7); b is the selector."""
+    """PRMT: selects four of the bytes of a (0 to 3) and c (4 to 7) by b."""
     pick = _PICKED[PermuteMode(values["mode"])]
     wide, result = pair(sources.a, sources.c), np.zeros_like(sources.a)
     for place in range(4):
@@ -194,13 +200,13 @@ def prmt(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def popc(sources: Sources, values: Values) -> LaneOutcome:
-    """POPC: how many bits of b, inverted if asked, are 1."""
+    """POPC: the number of 1 bits of b, optionally inverted."""
     invert = values["invert_b"]
     return LaneOutcome(np.bitwise_count(~sources.b if invert else sources.b).astype(np.uint32))
 
 
 def highest_bit(wide: Doubles) -> Doubles:
-    """The number of the highest 1 bit of 64-bit values; of 0 it is 0."""
+    """Returns the position of the highest 1 bit of 64-bit values, 0 for 0."""
     number = np.zeros_like(wide)
     for step in (32, 16, 8, 4, 2, 1):
         shift = np.where(wide >> np.uint64(step) != 0, np.uint64(step), np.uint64(0))
@@ -209,8 +215,10 @@ def highest_bit(wide: Doubles) -> Doubles:
 
 
 def flo(sources: Sources, values: Values) -> LaneOutcome:
-    """FLO: the number of the highest 1 bit of b; of a negative signed b, of the highest 0 bit; all ones when
-    there is none. ``.SH`` counts from the top instead.
+    """FLO: the position of the highest 1 bit of b (for a negative signed b, of the highest 0 bit),
+    all ones if there is none.
+
+    ``.SH`` counts from the top instead.
     """
     invert, signed, shift = values["invert_b"], values["signed"], values["shift"]
     b = ~sources.b if invert else sources.b

@@ -1,4 +1,4 @@
-"""Comparisons, and what is chosen by them."""
+"""Comparisons, and selections by them."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ __all__ = [
 
 Operation = Callable[[Sources, Values], LaneOutcome]
 Relation = Callable[[Sources, Values], int]
-"""The threads whose operands are in an instruction's relation."""
+"""Returns the threads for whose operands the instruction's relation holds."""
 _TRUE, _FALSE = uniform(0xFFFF_FFFF), uniform(0)
 _ONE = uniform(0x3F80_0000)
 CONDITIONS: dict[Compare, Callable[[Bools, Bools], Bools]] = {
@@ -50,11 +50,13 @@ CONDITIONS: dict[Compare, Callable[[Bools, Bools], Bools]] = {
     Compare.GE: lambda less, equal: ~less,
     Compare.T: lambda less, equal: np.ones_like(less),
 }
-"""Where each relation holds, of numbers of which the first is less, or equal."""
+"""Each relation, as a function of whether the first number is less than the second, and whether
+they are equal.
+"""
 
 
 def combined(operation: int, first: int, second: int) -> int:
-    """Two predicates, as masks, joined by a code of Boolean."""
+    """Combines two predicates, as masks, by a code of Boolean."""
     match Boolean(operation):
         case Boolean.AND:
             return first & second
@@ -65,20 +67,20 @@ def combined(operation: int, first: int, second: int) -> int:
 
 
 def truth_words(mask: int, as_one: int) -> Words:
-    """A condition as a register: all ones where it holds, or 1.0 if asked."""
+    """Returns a condition as a register: all ones where it holds, or 1.0 if ``as_one`` is set."""
     return np.where(bools_of(mask), _ONE if as_one else _TRUE, _FALSE)
 
 
 def less(a: Words, b: Words, signed: int) -> Bools:
-    """Where a is below b."""
+    """Returns where a is below b."""
     return a.view(np.int32) < b.view(np.int32) if signed else a < b
 
 
 def _relation(sources: Sources, values: Values) -> int:
-    """Where the relation of a to b is true.
+    """Returns the threads in which the relation of a to b holds.
 
-    With ``.X`` a and b are the top words of numbers of which CC holds the difference of the rest: they are
-    subtracted with its carry, and are equal only if it was zero.
+    With ``.X`` a and b are the top words of numbers, and CC holds the difference of the rest: they
+    are subtracted with its carry, and are equal only if it was zero.
     """
     condition, signed = CONDITIONS[Compare(values["compare"])], values["signed"]
     if not values.get("extended"):
@@ -92,7 +94,7 @@ def _relation(sources: Sources, values: Values) -> int:
 
 
 def set_predicates(relation: Relation) -> Operation:
-    """ISETP, FSETP, CSETP: the relation, and its opposite, each combined with a predicate."""
+    """ISETP, FSETP, CSETP: the relation and its complement, each combined with a predicate."""
 
     def run(sources: Sources, values: Values) -> LaneOutcome:
         holds, combine = relation(sources, values), values["combine"]
@@ -118,7 +120,7 @@ isetp, iset = set_predicates(_relation), set_register(_relation)
 
 
 def icmp(sources: Sources, values: Values) -> LaneOutcome:
-    """ICMP: a where c has the relation to 0, else b."""
+    """ICMP: a where the relation holds of c and 0, else b."""
     condition, signed = CONDITIONS[Compare(values["compare"])], values["signed"]
     return LaneOutcome(
         np.where(condition(less(sources.c, _FALSE, signed), sources.c == 0), sources.a, sources.b)
@@ -133,9 +135,9 @@ def sel(sources: Sources, _values: Values) -> LaneOutcome:
 def imnmx(sources: Sources, values: Values) -> LaneOutcome:
     """IMNMX: the smaller of a and b where the predicate holds, else the larger.
 
-    For numbers of several words the top ones are compared first (``.XHI``), then each next lower pair, and
-    CC carries the verdict on (ours): Z is set while all words were equal, C unless a's words are below b's;
-    S is the result's sign and O is clear. ``.XMED`` and ``.XLO`` take the verdict if there is one.
+    Numbers of several words are compared from the top words (``.XHI``) down, and CC carries the
+    decision (ours): Z is set while all words were equal, C unless a's words are below b's; S is the
+    result's sign and O is clear. ``.XMED`` and ``.XLO`` use the decision if there is one.
     """
     part, signed = MinMaxPart(values["part"]), values["signed"]
     continues = part in (MinMaxPart.XMED, MinMaxPart.XLO)

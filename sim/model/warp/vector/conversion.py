@@ -18,14 +18,14 @@ _WORD_BITS, _WIDE = 32, 64
 
 
 class FloatBits(NamedTuple):
-    """A floating-point format: bits of the fraction and of the exponent."""
+    """A floating-point format: widths in bits of the fraction and of the exponent."""
 
     fraction: int
     exponent: int
 
     @property
     def bias(self) -> int:
-        """What is added to an exponent."""
+        """The bias of the stored exponent."""
         return (1 << self.exponent - 1) - 1
 
     @property
@@ -45,7 +45,9 @@ _FORMATS = {
     FloatFormat.F64: FloatBits(52, 11),
 }
 _NEAREST, _DOWN, _UP, _ZERO = range(4)
-"""The rounding field of conversions: .RM is down, .RP up, .RZ to zero; FLOOR, CEIL, TRUNC likewise."""
+"""The rounding field of conversions: .RM is down, .RP up, .RZ toward zero; FLOOR, CEIL, TRUNC
+likewise.
+"""
 
 
 def _u64(value: int) -> np.uint64:
@@ -55,7 +57,7 @@ def _u64(value: int) -> np.uint64:
 def _rounded(
     quotient: Doubles, rest: Doubles, half: Doubles, negative: Bools, mode: int
 ) -> Doubles:
-    """A magnitude rounded: ``rest`` of twice ``half`` was cut off below it."""
+    """Rounds a magnitude; ``rest``, out of twice ``half``, is the fraction that was cut off."""
     if mode == _NEAREST:
         up = (rest > half) | ((rest == half) & (rest != 0) & (quotient & _u64(1) != 0))
     elif mode == _DOWN:
@@ -68,10 +70,10 @@ def _rounded(
 
 
 def _integer_source(sources: Sources, values: Values) -> tuple[Doubles, Bools]:
-    """Magnitude and sign of operand b: of the source type, made absolute, then negated.
+    """Returns magnitude and sign of operand b: of the source type, made absolute, then negated.
 
-    The part of a register is selected where the type is narrower than one (elsewhere the selection has no
-    effect: ours).
+    The part of a register is selected where the type is narrower than one; elsewhere the selection
+    has no effect (ours).
     """
     size, signed = _BITS_OF_SIZE[values["source"] & 3], values["source"] >> 2
     shift = np.uint32(8 * values["part"] if size < _WORD_BITS else 0)
@@ -93,7 +95,7 @@ def _integer_source(sources: Sources, values: Values) -> tuple[Doubles, Bools]:
 def _to_type(
     magnitude: Doubles, negative: Bools, size: int, signed: int, saturate: bool
 ) -> Doubles:
-    """A number in an integer type, kept at its nearest bound or cut to its size."""
+    """Converts a number to an integer type: clamps it, or cuts it to the type's size."""
     if saturate:
         highest, lowest = ((1 << size - 1) - 1, 1 << size - 1) if signed else ((1 << size) - 1, 0)
         magnitude = np.minimum(magnitude, np.where(negative, _u64(lowest), _u64(highest)))
@@ -104,13 +106,13 @@ def _to_type(
 
 
 def _words(number: Doubles, wide: bool) -> LaneOutcome:
-    """A result in one register or two."""
+    """Returns a result in one register or two."""
     high = (number >> _u64(32)).astype(np.uint32) if wide else None
     return LaneOutcome(number.astype(np.uint32), value_high=high)
 
 
 class _Number(NamedTuple):
-    """Floating-point numbers: significand * 2**power where they are finite."""
+    """Floating-point numbers: significand * 2**power if finite."""
 
     negative: Bools
     significand: Doubles
@@ -120,12 +122,13 @@ class _Number(NamedTuple):
 
 
 def _float_source(sources: Sources, values: Values) -> _Number:
-    """Operand b, made absolute, then negated. .FTZ makes zeros of subnormal numbers in single precision, and of no
-    others: so the PTX manual has it for ``cvt``.
+    """Returns operand b, made absolute, then negated.
+
+    .FTZ flushes subnormal numbers of single precision only, as the PTX manual defines ``cvt``.
     """
     kind = FloatFormat(values["source"])
     form = _FORMATS[kind]
-    # The upper half of a word where the instruction selects it, only for 16 bits.
+    # The instruction selects the upper half of a word only for 16-bit types.
     low = sources.b >> np.uint32(16 * values["part"]) if values.get("part", 0) else sources.b
     pattern = pair(low, sources.b_high) if kind is FloatFormat.F64 else low.astype(np.uint64)
     negative = pattern & _u64(form.sign) != 0
@@ -146,7 +149,7 @@ def _float_source(sources: Sources, values: Values) -> _Number:
 
 
 def _shifted(significand: Doubles, power: NDArray[np.int64], negative: Bools, mode: int) -> Doubles:
-    """Significand * 2**power rounded to an integer, below 2**64."""
+    """Rounds significand * 2**power, which must be below 2**64, to an integer."""
     up = np.clip(power, 0, _WIDE - 1).astype(np.uint64)
     # From 63 places on everything is cut off, and the highest integer has no half.
     down = np.clip(-power, 0, _WIDE - 1).astype(np.uint64)
@@ -157,11 +160,14 @@ def _shifted(significand: Doubles, power: NDArray[np.int64], negative: Bools, mo
 def _packed(
     significand: Doubles, power: NDArray[np.int64], negative: Bools, form: FloatBits, mode: int
 ) -> Doubles:
-    """The pattern of significand * 2**power, rounded; beyond the largest number that or the infinity."""
+    """Rounds significand * 2**power and returns its bits; on overflow, infinity or the largest
+    finite number.
+    """
     top = highest_bit(significand).view(np.int64) + power
     last = np.maximum(top, 1 - form.bias) - form.fraction
     fraction = _shifted(significand, power - last, negative, mode)
-    # A normal number's own top bit raises the exponent by one, a carry out of rounding by another.
+    # A normal number's top bit increments the exponent field by one, and so may a carry out of
+    # rounding.
     bits = (
         (last + form.bias + form.fraction - 1).astype(np.uint64) << _u64(form.fraction)
     ) + fraction
@@ -178,15 +184,17 @@ def _packed(
 
 
 def i2i(sources: Sources, values: Values) -> LaneOutcome:
-    """I2I: from one integer type to another; results narrower than a word are extended to it."""
+    """I2I: converts between integer types; results narrower than a word are extended to it."""
     magnitude, negative = _integer_source(sources, values)
     size, signed = _BITS_OF_SIZE[values["destination"] & 3], values["destination"] >> 2
     return _words(_to_type(magnitude, negative, size, signed, bool(values["saturate"])), wide=False)
 
 
 def f2f(sources: Sources, values: Values) -> LaneOutcome:
-    """F2F: a number in another format, or an integer beside it in its own. A NaN is all ones but for its sign,
-    in double precision 0x7ff8000000000000, or +0 with ``.SAT`` (ours).
+    """F2F: converts a number to another format, or rounds it to an integer in its own format.
+
+    A NaN is all ones but for its sign, in double precision 0x7ff8000000000000, or +0 with ``.SAT``
+    (ours).
     """
     kind, number = FloatFormat(values["destination"]), _float_source(sources, values)
     form, (negative, significand, power, infinite, none) = _FORMATS[kind], number
@@ -212,7 +220,7 @@ def f2f(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def i2f(sources: Sources, values: Values) -> LaneOutcome:
-    """I2F: an integer rounded to a floating-point format. A zero has no sign."""
+    """I2F: rounds an integer to a floating-point format. Zero gives +0."""
     (magnitude, negative), kind = (
         _integer_source(sources, values),
         FloatFormat(values["destination"]),
@@ -228,8 +236,10 @@ def i2f(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def f2i(sources: Sources, values: Values) -> LaneOutcome:
-    """F2I: a floating-point number rounded to an integer type, kept at its nearest bound. NaN
-    gives 0, or the top bit alone where 64 bits are on either side, as the PTX manual defines ``cvt``.
+    """F2I: rounds a floating-point number to an integer type, clamped to its range.
+
+    NaN gives 0, or the top bit alone if the source or the destination has 64 bits, as the PTX
+    manual defines ``cvt``.
     """
     negative, significand, power, infinite, none = _float_source(sources, values)
     source = FloatFormat(values["source"])

@@ -1,8 +1,10 @@
-"""Arithmetic and comparisons in double precision, on vectors: the host's where it rounds to the nearest.
+"""Double-precision arithmetic and comparisons, on vectors; the host computes them where it rounds
+to nearest.
 
-What the host does not have, a product that is added before it is rounded and the other directions, is the quotient of
-two integers, which Python rounds to the nearest; from there it is at most one step. Choices where
-no public page has a rule are described in :mod:`sim.model.thread.double`.
+The host lacks fused multiply-add and the other rounding directions. There the result is the
+quotient of two integers, which Python rounds to nearest; the other directions then differ from it
+by at most one step. Choices where no public page has a rule are described in
+:mod:`sim.model.thread.double`.
 """
 
 from math import copysign, inf, nextafter
@@ -37,12 +39,12 @@ def _outcome(result: _Numbers) -> LaneOutcome:
 
 
 def _zero(negative: bool, other: bool, rounding: FloatRounding) -> float:
-    """A sum of nothing, whose terms have these signs."""
+    """Returns the zero that a sum of zeros of these signs gives."""
     return -0.0 if (negative if negative == other else rounding is FloatRounding.RM) else 0.0
 
 
 def _exact(a: float, b: float, c: float, rounding: FloatRounding) -> float:
-    """A * b + c of finite numbers, rounded once."""
+    """Computes a * b + c of finite numbers, rounded once."""
     (p, q), (r, s), (t, u) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
     above, below = p * r * u + t * q * s, q * s * u
     if not above:
@@ -66,11 +68,11 @@ def _exact(a: float, b: float, c: float, rounding: FloatRounding) -> float:
 
 
 def _fused(a: _Numbers, b: _Numbers, c: _Numbers, rounding: FloatRounding) -> _Numbers:
-    """A * b + c, rounded once."""
+    """Computes a * b + c, rounded once."""
     if not isinstance(a, np.ndarray):
         return a.fused(
             b, c, rounding
-        )  # while it is translated: what comes below is the same, without an FMA
+        )  # A recorded vector becomes an FMA in C, equal to the code below.
     with np.errstate(all="ignore"):
         result = np.where(np.isfinite(a) & np.isfinite(b), c, a * b + c)
     for thread in np.flatnonzero(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
@@ -99,7 +101,7 @@ def dmul(sources: Sources, values: Values) -> LaneOutcome:
         FloatRounding(values["round"]),
     )
     if rounding is not FloatRounding.RN:
-        # A zero of the product's sign changes nothing.
+        # Adding a zero of the product's sign changes nothing.
         return _outcome(_fused(a, b, np.copysign(0.0, a) * np.copysign(1.0, b), rounding))
     with np.errstate(all="ignore"):
         return _outcome(a * b)
@@ -112,7 +114,7 @@ def dfma(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def dmnmx(sources: Sources, values: Values) -> LaneOutcome:
-    """DMNMX: the lesser of a and b where the predicate holds, else the greater."""
+    """DMNMX: the minimum of a and b where the predicate holds, else the maximum."""
     x, y = _operand(sources, values, "a"), _operand(sources, values, "b")
     less = (x < y) | ((x == y) & np.signbit(x))
     chosen = np.where(less == bools_of(sources.x), x, y)

@@ -1,7 +1,8 @@
-"""MUFU and RRO on vectors: the arithmetic of :mod:`rtl.isa.functions` in integers, step by step as in the hardware.
+"""MUFU and RRO on vectors: the arithmetic of :mod:`rtl.isa.functions` in integers, step by step as
+in the hardware.
 
-Numbers below the normal range are zeros, as source and as result: compiled code scales both where
-it needs them. NaN is 0x7fffffff. ``.SAT`` makes +0 of negative numbers and of NaN (ours).
+Subnormal operands and results are zeros; compiled code scales both where it needs them. NaN is
+0x7fffffff. ``.SAT`` makes +0 of negative numbers and of NaN (ours).
 """
 
 import numpy as np
@@ -28,12 +29,14 @@ _Integers = NDArray[np.int64]
 _SIGN, _NAN, _ONE = (np.uint32(word) for word in (0x8000_0000, 0x7FFF_FFFF, 0x3F80_0000))
 _FRACTION, _BIAS = 23, 127
 _UPPER_FRACTION, _UPPER_BIAS = 20, 1023
-"""The same of the upper word of a double."""
+"""Width of the fraction and exponent bias of a double's upper word."""
 _ROWS = np.array(rows(), np.int64)
 
 
 def _value(function: MultiFunction, fraction: _Integers, half: _Integers | int = 0) -> _Integers:
-    """A function of a fraction of FRACTION_BITS, from the upper half of its rows where ``half`` is 1."""
+    """Evaluates a function at a fraction of FRACTION_BITS; ``half`` of 1 selects the upper half of
+    its rows.
+    """
     low = FRACTION_BITS - INTERVAL_BITS[function]
     row = FIRST_ROWS[function] + (half << INTERVAL_BITS[function]) + (fraction >> low)
     c0, c1, c2 = _ROWS[row].T if isinstance(row, np.ndarray) else row.picked(_ROWS)
@@ -42,13 +45,15 @@ def _value(function: MultiFunction, fraction: _Integers, half: _Integers | int =
 
 
 def _fixed(significand: _Integers, exponent: _Integers, places: int) -> _Integers:
-    """A number as an integer with so many bits after the point, and the bits below cut off."""
+    """Returns a number as a fixed-point integer with ``places`` fraction bits; lower bits are cut
+    off.
+    """
     up = exponent - _BIAS - _FRACTION + places
     return np.where(up >= 0, significand << np.clip(up, 0, 38), significand >> np.clip(-up, 0, 63))
 
 
 def _approximated(function: MultiFunction, word: Words) -> Words:
-    """The result of a source with the instruction's sign applied."""
+    """Evaluates a function; ``word`` is the operand with the instruction's sign applied."""
     upper = function in OF_DOUBLES
     bits, bias = (_UPPER_FRACTION, _UPPER_BIAS) if upper else (_FRACTION, _BIAS)
     infinity = _infinity(function)
@@ -106,12 +111,12 @@ def _approximated(function: MultiFunction, word: Words) -> Words:
 
 
 def _infinity(function: MultiFunction) -> np.uint32:
-    """The infinity of a function's numbers."""
+    """Returns the bits of infinity in the function's number format."""
     return np.uint32(0x7FF0_0000 if function in OF_DOUBLES else 0x7F80_0000)
 
 
 def _rounded(number: NDArray[np.float64], upper: bool) -> Words:
-    """A number that is not negative to the nearest: as a single, or as the ``upper`` word of a double."""
+    """Rounds a number >= 0 to nearest: to a single, or to the ``upper`` word of a double."""
     if upper:
         word = number.view(np.uint64)
         rounding = np.uint64((1 << 31) - 1) + (word >> np.uint64(32) & np.uint64(1))
@@ -133,7 +138,9 @@ def mufu(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def rro(sources: Sources, values: Values) -> LaneOutcome:
-    """RRO: the operand of MUFU for b, turns for SIN and COS, the number itself for EX2 (ours)."""
+    """RRO: the operand of MUFU for b: revolutions for SIN and COS, the number itself for EX2
+    (ours).
+    """
     factor = np.array(
         [TURN if values["mode"] == FloatRange.SINCOS.value else _ONE], np.uint32
     ).view(np.float32)

@@ -1,7 +1,8 @@
 """Vectors of 32 threads, and the inputs and results of operations on them.
 
-The functions between vectors and masks also take the values of :mod:`sim.model.warp.native.recording`, which stand for
-vectors and masks while an operation is translated.
+The functions between vectors and masks also accept the values of
+:mod:`sim.model.warp.native.recording`, which replace vectors and masks while an operation is
+translated.
 """
 
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ Bools = NDArray[np.bool_]
 ALL_THREADS = (1 << WARP_THREADS) - 1
 """The mask of every thread of a warp."""
 TRUE_PREDICATE = ALL_THREADS
-"""What PT holds."""
+"""The value of PT."""
 _CACHED_MASKS = 1 << 14
 
 
@@ -54,7 +55,7 @@ def _bools_of(mask: int) -> Bools:
 
 
 def bools_of(mask: int) -> Bools:
-    """A mask as a vector (not to be written)."""
+    """Returns a mask as a read-only vector of Booleans."""
     return _bools_of(mask) if isinstance(mask, int) else mask.as_bools()
 
 
@@ -66,20 +67,20 @@ def _bits_of(mask: int) -> Words:
 
 
 def bits_of(mask: int) -> Words:
-    """A mask as a vector of 0 and 1 (not to be written)."""
+    """Returns a mask as a read-only vector of 0 and 1."""
     return _bits_of(mask) if isinstance(mask, int) else mask.as_bits()
 
 
 @lru_cache(_CACHED_MASKS)
 def threads_of(mask: int) -> NDArray[np.intp]:
-    """The numbers of the threads in a mask, ascending (not to be written)."""
+    """Returns the numbers of the threads in a mask, ascending, as a read-only vector."""
     vector = np.flatnonzero(bools_of(mask))
     vector.flags.writeable = False
     return vector
 
 
 def mask_of(vector: Bools) -> int:
-    """A vector of conditions as a mask."""
+    """Returns a vector of conditions as a mask."""
     if not isinstance(vector, np.ndarray):
         return vector.as_mask()
     return int.from_bytes(np.packbits(vector, bitorder="little").tobytes(), "little")
@@ -93,12 +94,12 @@ def _uniform(value: int) -> Words:
 
 
 def uniform(value: int) -> Words:
-    """The same 32-bit value for every thread (not to be written)."""
+    """Returns a read-only vector of the same 32-bit value for every thread."""
     return _uniform(value) if isinstance(value, int) else value.as_words()
 
 
 def doubles(vector: Words, signed: bool = False) -> Doubles:
-    """32-bit values extended to 64 bits, with their sign or with zeros."""
+    """Extends 32-bit values to 64 bits, with their sign or with zeros."""
     return (
         vector.view(np.int32).astype(np.int64).view(np.uint64)
         if signed
@@ -107,7 +108,7 @@ def doubles(vector: Words, signed: bool = False) -> Doubles:
 
 
 def pair(low: Words, high: Words) -> Doubles:
-    """64-bit values from their halves."""
+    """Joins low and high words to 64-bit values."""
     return low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
 
 
@@ -121,7 +122,7 @@ class Condition:
     overflow: int = 0
 
     def holds(self, test: int) -> int:
-        """The threads of which ``test``, a code of ConditionCode, holds."""
+        """Returns the threads for which ``test``, a code of ConditionCode, holds."""
         truth, result = TRUTH[test], 0
         flags = (self.zero, self.sign, self.carry, self.overflow)
         for nibble in range(16):
@@ -133,7 +134,9 @@ class Condition:
         return result
 
     def nibbles(self) -> Words:
-        """The four flags of every thread as a number, laid out as rtl.isa.condition.Flags."""
+        """Returns the four flags of every thread as a number in the layout of
+        rtl.isa.condition.Flags.
+        """
         return (
             bits_of(self.zero)
             | bits_of(self.sign) << np.uint32(1)
@@ -143,14 +146,14 @@ class Condition:
 
 
 class Sources:
-    """What an operation reads. The attributes that its form has operands for are set, the others are not.
+    """The inputs of an operation. Only the attributes for which its form has operands are set.
 
     Attributes:
         threads: Mask of the threads that execute the instruction.
-        a, b, c: The sources as they are in registers, constants or immediates; what the form does to them first
-            (negate, invert, select a part) is the operation's business.
-        a_high, b_high, c_high: The high words of those that are 64 bits wide.
-        x, y, z: Predicate sources as masks, negated already where the instruction says so.
+        a, b, c: The sources as read from registers, constants or immediates; the operation itself
+            applies modifiers (negation, inversion, selection of a part).
+        a_high, b_high, c_high: The high words of 64-bit sources.
+        x, y, z: Predicate sources as masks, already negated where the instruction negates them.
         predicates: P0 to P6 and PT, as masks.
         condition: CC before the instruction.
     """
@@ -188,11 +191,17 @@ class Sources:
 
 @dataclass(slots=True)
 class LaneOutcome:
-    """What an operation gives; None is what it does not.
+    """The results of an operation. An absent result is None.
 
-    ``value`` is written to the destination register, ``value_high`` to the next one; ``p`` ``q`` to
-    its predicates, ``predicates`` to those it names by number. CC gets ``condition`` unchanged, or
-    else Z and S of the value beside ``carry`` and ``overflow``, absent ones being clear.
+    Attributes:
+        value: Written to the destination register.
+        value_high: Written to the next register.
+        p, q: Written to the destination predicates.
+        predicates: Written to predicates by number.
+        condition: Written to CC. Without it CC gets Z and S of the value, ``carry`` and
+            ``overflow``.
+        carry: CC's carry; clear if absent.
+        overflow: CC's overflow; clear if absent.
     """
 
     value: Words | None = None

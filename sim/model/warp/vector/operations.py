@@ -97,4 +97,4 @@ OPERATIONS: Mapping[str, Callable[[Sources, Values], LaneOutcome]] = MappingProx
         "RRO": functions.rro,
     }
 )
-"""From an instruction's name to its operation, which takes the fields of a word that encoding_error lets pass."""
+"""Operations by instruction name; they take the fields of a word that encoding_error accepts."""

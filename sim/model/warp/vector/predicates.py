@@ -17,7 +17,7 @@ _QUAD = 4
 
 
 def psetp(sources: Sources, values: Values) -> LaneOutcome:
-    """PSETP: two predicates joined, and the opposite, each joined with a third."""
+    """PSETP: two predicates combined, and the complement, each combined with a third."""
     first, second = values["combine_first"], values["combine"]
     both = combined(first, sources.x, sources.y)
     return LaneOutcome(
@@ -26,7 +26,7 @@ def psetp(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def pset(sources: Sources, values: Values) -> LaneOutcome:
-    """PSET: three predicates joined, as a register."""
+    """PSET: three predicates combined, as a register."""
     first, second, as_one = values["combine_first"], values["combine"], values["one"]
     return LaneOutcome(
         truth_words(combined(second, combined(first, sources.x, sources.y), sources.z), as_one)
@@ -41,7 +41,7 @@ csetp, cset = set_predicates(_condition_test), set_register(_condition_test)
 
 
 def _packed(predicates: list[int]) -> Words:
-    """The predicates as bits by their number, PT as bit 7."""
+    """Returns the predicates as bits by their number, with PT as bit 7."""
     result = uniform(0)
     for number, mask in enumerate(predicates):
         result = result | bits_of(mask) << np.uint32(number)
@@ -49,8 +49,9 @@ def _packed(predicates: list[int]) -> Words:
 
 
 def p2r(sources: Sources, values: Values) -> LaneOutcome:
-    """P2R: a, with the bits of one byte that the mask b names replaced by predicates or CC (PT reads as bit 7, CC
-    has four bits; only the low byte of b counts: ours).
+    """P2R: a, with the bits of one byte that the mask b selects replaced by predicates or CC.
+
+    PT is bit 7, CC has four bits; only the low byte of b is used (ours).
     """
     of_condition, shift = values["which"], np.uint32(8 * values["byte"])
     bits = sources.condition.nibbles() if of_condition else _packed(sources.predicates)
@@ -59,9 +60,9 @@ def p2r(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def r2p(sources: Sources, values: Values) -> LaneOutcome:
-    """R2P: the predicates, or flags of CC, that the mask b names, from the bits of one byte of a.
+    """R2P: the predicates, or flags of CC, that the mask b selects, from one byte of a.
 
-    Where b differs between threads, each thread's own mask counts.
+    Where b differs between threads, each thread uses its own mask.
     """
     word, condition = sources.a >> np.uint32(8 * values["byte"]), sources.condition
 
@@ -87,7 +88,9 @@ def r2p(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def vote(sources: Sources, values: Values) -> LaneOutcome:
-    """VOTE: the executing threads whose predicate holds; and whether all, any, or all or none of them do."""
+    """VOTE: the executing threads whose predicate holds; and whether all do, any does, or all or
+    none do.
+    """
     mode = VoteMode(values["mode"])
     ballot = sources.x & sources.threads
     everybody, nobody = ballot == sources.threads, ballot == 0
@@ -98,7 +101,9 @@ def vote(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def move_lanes(values: Values) -> int:
-    """The threads that MOV's lane mask lets write: one bit for each thread of a quad (ours)."""
+    """Returns the threads that MOV's lane mask lets write: one bit for each thread of a quad
+    (ours).
+    """
     return sum(values["lanes"] << quad for quad in range(0, WARP_THREADS, _QUAD))
 
 

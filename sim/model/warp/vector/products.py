@@ -16,7 +16,7 @@ _HALF_BITS = np.uint32(16)
 
 
 def _factor(word: Words, high: int, signed: int) -> Words:
-    """A half of a word, extended to 32 bits."""
+    """Returns a half of a word, extended to 32 bits."""
     half = word >> _HALF_BITS if high else word & _HALF
     return (
         half.astype(np.uint16).view(np.int16).astype(np.int32).view(np.uint32) if signed else half
@@ -24,11 +24,13 @@ def _factor(word: Words, high: int, signed: int) -> Words:
 
 
 def _signed_fixup(a: Words, b: Words, factor_a: Words, factor_b: Words) -> Words:
-    """What the CSFU addend takes from c: 0x10000 for each negative factor whose partner's low half is not 0.
+    """Returns the number that the CSFU addend subtracts from c: 0x10000 for each negative factor
+    whose partner's low half is not 0.
 
-    The last step of a signed 32-bit high product adds the two middle products as if they were unsigned; each
-    that is negative has then carried one too many into the high half. A middle product is negative when its
-    signed factor is and the other, a low half, is not 0 (ours, forced by that sequence).
+    The last step of a signed 32-bit high product adds the two middle products as unsigned numbers;
+    each negative one then carries one too many into the high half. A middle product is negative
+    when its signed factor is negative and the other factor, a low half, is not 0 (ours, forced by
+    that sequence).
     """
     surplus = ((factor_a.view(np.int32) < 0) & (b & _HALF != 0)).astype(np.uint32)
     surplus += (factor_b.view(np.int32) < 0) & (a & _HALF != 0)
@@ -36,9 +38,11 @@ def _signed_fixup(a: Words, b: Words, factor_a: Words, factor_b: Words) -> Words
 
 
 def xmad(sources: Sources, values: Values) -> LaneOutcome:
-    """XMAD: the product of a half of a and a half of b, shifted by a half word with ``.PSL``, plus an addend
-    made of c; ``.MRG`` then puts b's low half on top of the low half. Flags are the sum's, Z and S
-    of the result (ours).
+    """XMAD: the product of a half of a and a half of b, shifted by a half word with ``.PSL``, plus
+    an addend made of c.
+
+    ``.MRG`` then replaces the upper half of the result by b's low half. C and O are those of the
+    sum, Z and S those of the result (ours).
     """
     signs, addend = values["signs"], values["addend"]
     high_a, high_b = values["high_a"], values.get("high_b", 0)
@@ -64,13 +68,13 @@ def xmad(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def _product(sources: Sources, values: Values) -> Doubles:
-    """The 64-bit product of a and b, each signed or not."""
+    """Returns the 64-bit product of a and b, each signed or not."""
     signed_a, signed_b = bool(values["signs"] & 1), bool(values["signs"] & 2)
     return doubles(sources.a, signed_a) * doubles(sources.b, signed_b)
 
 
 def _part(values: Values, product: Doubles) -> Words:
-    """The high or the low word of a product."""
+    """Returns the high or the low word of a product."""
     return (product >> np.uint64(32) if values["high"] else product).astype(np.uint32)
 
 
@@ -83,9 +87,9 @@ def imul(sources: Sources, values: Values) -> LaneOutcome:
 def imad(sources: Sources, values: Values) -> LaneOutcome:
     """IMAD and IMAD32I: one word of the product, or of its negative, + c.
 
-    A negative product is the complement of all its 64 bits plus one, which reaches the high word only if the
-    low one was 0; ``.X`` leaves it out as in a sum. Flags are those of the last sum; ``.SAT``
-    saturates it as a signed one, with any factors (ours).
+    A negative product is the complement of all its 64 bits plus one, which reaches the high word
+    only if the low one was 0; ``.X`` omits that one as in a sum. Flags are those of the last sum;
+    ``.SAT`` saturates it as a signed sum, whatever the types of the factors (ours).
     """
     plus_one = values["plus_one"] == PLUS_ONE
     negate_c, negate_product = (0, 0) if plus_one else (values["negate_c"], values["negate_ab"])

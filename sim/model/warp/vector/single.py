@@ -1,8 +1,9 @@
-"""Arithmetic and comparisons in single precision, on vectors, through doubles.
+"""Single-precision arithmetic and comparisons, on vectors, in double precision.
 
-A product of two floats is exact as a double. Its sum with a third one is rounded to odd: where something was lost, the
-last bit is 1. A double has so many more bits than a float that rounding it once more is as if the exact sum were
-rounded. Choices where no public page has a rule are described in :mod:`sim.model.thread.single`.
+A product of two floats is exact as a double. Its sum with a third float is rounded to odd: if it is
+inexact, the last bit is 1. A double has so many more bits than a float that rounding this sum again
+equals rounding the exact sum. Choices where no public page has a rule are described in
+:mod:`sim.model.thread.single`.
 """
 
 import numpy as np
@@ -56,8 +57,9 @@ def _flushed(words: Words, flush: int) -> Words:
 
 
 def _operand(sources: Sources, values: Values, name: str) -> Words:
-    """An operand with the instruction's negation and absolute value applied, flushed if it
-    flushes."""
+    """Returns an operand with its absolute value and negation applied, flushed if the instruction
+    flushes.
+    """
     words = getattr(sources, name)
     if values.get(f"absolute_{name}", 0):
         words = words & _MAGNITUDE
@@ -71,12 +73,14 @@ def _numbers(words: Words) -> _Numbers:
 
 
 def _sum_to_odd(x: _Numbers, y: _Numbers) -> _Numbers:
-    """X + y, with a last bit of 1 where that is not exact. Infinities and NaN count as exact."""
+    """Computes x + y rounded to odd: the last bit is 1 if the sum is inexact. Infinities and NaN
+    count as exact.
+    """
     total = x + y
     part = total - x
     lost = (x - (total - part)) + (y - part)
     bits = total.view(np.int64)
-    # Towards zero, where the rounding went away from it; then odd.
+    # Step toward zero if the sum was rounded away from it; then set the last bit.
     is_inexact = (lost != 0) & np.isfinite(total)
     outwards = is_inexact & ((lost < 0) == (total > 0))
     bits = np.where(outwards, bits - 1, bits)
@@ -84,7 +88,7 @@ def _sum_to_odd(x: _Numbers, y: _Numbers) -> _Numbers:
 
 
 def _to_single(total: _Numbers, rounding: FloatRounding) -> Words:
-    """Rounded to single precision; NaN stays NaN."""
+    """Rounds to single precision; NaN stays NaN."""
     nearest = total.astype(np.float32)
     if rounding is FloatRounding.RN:
         result = nearest
@@ -109,7 +113,7 @@ def _to_single(total: _Numbers, rounding: FloatRounding) -> Words:
 
 
 def _fused(values: Values, a: Words, b: Words, c: Words | None) -> LaneOutcome:
-    """A product and, if there is one, what is added to it."""
+    """Returns a product, plus the addend if there is one, rounded once."""
     rounding = _ROUNDINGS[values.get("round", 0)]
     scale = _SCALES.get(values.get("scale", 0))
     flush, saturate = values["flush"], values.get("saturate", 0)
@@ -146,7 +150,7 @@ def fadd(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def float_sums(old: Words, operand: Words) -> Words:
-    """What atomic sums of floats leave: rounded to the nearest, flushed."""
+    """Returns the new values of atomic float additions: rounded to nearest, flushed."""
     a, b = (_flushed(words, FloatFlush.FTZ.value) for words in (old, operand))
     with np.errstate(all="ignore"):
         total = _to_single(_sum_to_odd(_numbers(a), _numbers(b)), FloatRounding.RN)
@@ -154,12 +158,12 @@ def float_sums(old: Words, operand: Words) -> Words:
 
 
 def float_sum(old: int, operand: int) -> int:
-    """The same of one."""
+    """Returns the new value of one atomic float addition; see :func:`float_sums`."""
     return int(float_sums(*(np.array([word], np.uint32) for word in (old, operand)))[0])
 
 
 def fswzadd(sources: Sources, values: Values) -> LaneOutcome:
-    """FSWZADD: a + b, b - a, a - b, or 0 + b, as the thread's place in its quad says."""
+    """FSWZADD: a + b, b - a, a - b, or 0 + b, selected by the thread's position in its quad."""
     places = np.arange(len(sources.a)) % 4
     sums = values["swizzle"] >> 2 * (3 - places) & 3
     a = np.where(sums == SwizzledSum.NP.value, sources.a ^ _SIGN, sources.a)
@@ -171,7 +175,7 @@ def fswzadd(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def fmul(sources: Sources, values: Values) -> LaneOutcome:
-    """FMUL: a * b, by a power of two."""
+    """FMUL: a * b, scaled by a power of two."""
     return _fused(values, _operand(sources, values, "a"), _operand(sources, values, "b"), None)
 
 
@@ -182,7 +186,7 @@ def ffma(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def related(compare: int, left: _Floats, right: _Floats) -> Bools:
-    """Where the relation of the left number to the right one is true."""
+    """Returns where the relation of the left number to the right one holds."""
     unordered = np.isnan(left) | np.isnan(right)
     held = np.zeros_like(unordered)
     for bit, outcome in (
@@ -205,14 +209,14 @@ fsetp, fset = set_predicates(_relation), set_register(_relation)
 
 
 def fcmp(sources: Sources, values: Values) -> LaneOutcome:
-    """FCMP: a where c has the relation to 0, else b."""
+    """FCMP: a where the relation holds of c and 0, else b."""
     c = _operand(sources, values, "c").view(np.float32)
     holds = related(values["compare"], c, np.zeros_like(c))
     return LaneOutcome(np.where(holds, sources.a, sources.b))
 
 
 def fmnmx(sources: Sources, values: Values) -> LaneOutcome:
-    """FMNMX: the lesser of a and b where the predicate holds, else the greater."""
+    """FMNMX: the minimum of a and b where the predicate holds, else the maximum."""
     a, b = _operand(sources, values, "a"), _operand(sources, values, "b")
     x, y = a.view(np.float32), b.view(np.float32)
     less = (x < y) | ((x == y) & (a > b))
@@ -222,7 +226,7 @@ def fmnmx(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def fchk(sources: Sources, values: Values) -> LaneOutcome:
-    """FCHK: whether the division of a by b needs the long path."""
+    """FCHK: whether the division of a by b needs the slow path."""
     a, b = (
         (_operand(sources, values, name) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int32)
         for name in "ab"

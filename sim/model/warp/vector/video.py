@@ -1,8 +1,9 @@
-"""Video instructions: parts of sources, a first operation on 64-bit numbers, a second one on words.
+"""Video instructions: subwords of the sources, a first operation on 64-bit numbers, a second one on
+words.
 
-Where the first operation's exact result is beyond 64 bits (a shift to the left, a product), bounds are compared with
-what makes it instead. A second operation takes the low 32 bits of the first one's result; flags are
-a move's (ours).
+Where the first operation's exact result exceeds 64 bits (a left shift, a product), its operands are
+compared with the bounds instead. A second operation takes the low 32 bits of the first result;
+flags are those of a move (ours).
 """
 
 from collections.abc import Callable
@@ -29,12 +30,12 @@ _MERGED = {
     VideoSecond.MRG_8B0: 0xFF,
     VideoSecond.MRG_8B2: 0xFF_0000,
 }
-"""The bits of the third operand that the first result's take the place of."""
+"""The bits of the third operand that the first result replaces."""
 _TYPES = {(1, True): np.int8, (1, False): np.uint8, (2, True): np.int16, (2, False): np.uint16}
 
 
 def _part(word: Words, part: int, signed: bool) -> _Numbers:
-    """A byte, half or word of each source, extended."""
+    """Returns a byte, half or word of each source, extended."""
     if part == WORD_PART:
         return doubles(word, signed).view(np.int64)
     size, place = (2, part & 1) if part & IMMEDIATE_PART else (1, part)
@@ -51,13 +52,13 @@ def _parts(sources: Sources, values: Values) -> tuple[_Numbers, _Numbers]:
 
 
 def _range(signed: int, then: VideoSecond) -> np.iinfo:
-    """The type of the result, or of the part of it that is merged."""
+    """Returns the type of the result, or of the part of it that is merged."""
     size = _MERGED.get(then, 0xFFFF_FFFF).bit_count()
     return np.iinfo(f"{'int' if signed else 'uint'}{size}")
 
 
 def _second(first: _Numbers, sources: Sources, signed: int, then: VideoSecond) -> LaneOutcome:
-    """The low bits of the first result, and what is done with the third operand."""
+    """Applies the second operation to the low bits of the first result and the third operand."""
     value = first.astype(np.uint32)
     match then:
         case VideoSecond.ACC:
@@ -76,7 +77,7 @@ def _second(first: _Numbers, sources: Sources, signed: int, then: VideoSecond) -
 
 
 def _operation(first: _First) -> Operation:
-    """A video instruction whose first operation gives a number of at most 64 bits."""
+    """Makes a video instruction of a first operation whose result has at most 64 bits."""
 
     def run(sources: Sources, values: Values) -> LaneOutcome:
         signed, then = values.get("signed_d", 0), VideoSecond(values["then"])
@@ -105,7 +106,9 @@ def _shift_count(b: _Numbers, values: Values) -> _Numbers:
 
 
 def vabsdiff4(sources: Sources, values: Values) -> LaneOutcome:
-    """VABSDIFF4: the distances of the bytes of a and b, of which the sum is added to c, or the low bytes are joined."""
+    """VABSDIFF4: the absolute differences of the bytes of a and b: their sum added to c, or their
+    low bytes packed.
+    """
     a, b = (
         np.ascontiguousarray(word)
         .view(_TYPES[1, bool(values["signs"] >> place & 1)])
@@ -129,7 +132,9 @@ vsetp = set_predicates(_relation)
 
 
 def vshl(sources: Sources, values: Values) -> LaneOutcome:
-    """VSHL: a's part to the left. It is beyond a bound where a is beyond that bound shifted back."""
+    """VSHL: a's subword shifted left. The result exceeds a bound if a exceeds that bound shifted
+    right.
+    """
     a, b = _parts(sources, values)
     count, then = _shift_count(b, values), VideoSecond(values["then"])
     result = a << count
@@ -141,8 +146,10 @@ def vshl(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def vmad(sources: Sources, values: Values) -> LaneOutcome:
-    """VMAD: a product and c, of which each or both together may be negated, shifted to the right. c has a sign if
-    a factor has one or something is negated."""
+    """VMAD: a product plus c, each or both optionally negated, shifted right.
+
+    c is signed if a factor is signed or a term is negated.
+    """
     a, b = _parts(sources, values)
     both = values["plus_one"] == _BOTH
     negate_product, negate_c = (values[name] and not both for name in ("negate_ab", "negate_c"))
@@ -150,7 +157,7 @@ def vmad(sources: Sources, values: Values) -> LaneOutcome:
     c = doubles(sources.c, signed).view(np.int64)
     if negate_product:
         a = -a
-    # The sum is 2**16 times the upper number and the lower one, of 16 bits.
+    # The sum is 2**16 times the upper number plus the lower one, of 16 bits.
     lower = a * (b & 0xFFFF) + (-c if negate_c else c) + int(both)
     upper = a * (b >> _HALF_BITS) + (lower >> _HALF_BITS)
     scale = _SCALE[VideoScale(values["scale"])]

@@ -128,29 +128,23 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
     }
 
 
-def machine_traces(harness: Any) -> View:
-    """The story of each warp, and of the machine; beside it issue, lanes, flow, memory. It begins where a warp traps or
-    fails, or else where one spills or diverges, or with the first instruction."""
-    core, distributor = harness.sm.core, harness.sm.distributor
-    trap, retired = core.trap_state, core.retired
+def _machine(sm: Any) -> dict[str, Any]:
+    """The story of the machine."""
+    core, trap = sm.core, sm.core.trap_state
+    return {
+        "busy": sm.distributor.control.busy,
+        "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
+        "interrupt": sm.interrupt,
+        "spill": core.stack_events.spill,
+        "fill": core.stack_events.fill,
+        "diverged": core.diverged,
+    }
+
+
+def _retirement(retired: Any) -> dict[str, Any]:
+    """What instructions do: they are issued, write registers, and change the flow."""
     issued, written, flow = retired.issued, retired.written.payload, retired.flow
-    arbiter, port, bus = harness.sm.arbiter, harness.sm.arbiter.port, harness.sm.registers.bus
-    warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
-    traces: dict[str, Any] = {
-        "machine": {
-            "busy": distributor.control.busy,
-            "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
-            "interrupt": harness.sm.interrupt,
-            "spill": core.stack_events.spill,
-            "fill": core.stack_events.fill,
-            "diverged": core.diverged,
-        },
-        **warps,
-        "launch": {
-            "running": Trace(distributor.running, "bin"),
-            "valid": core.launch.valid,
-            "warp": core.launch.payload,
-        },
+    return {
         "issue": {
             "valid": issued.valid,
             "warp": Trace(issued.payload.warp, "dec"),
@@ -175,6 +169,13 @@ def machine_traces(harness: Any) -> View:
             "terminated": flow.payload.terminated,
             "error": error_text(flow.valid, flow.payload.error),
         },
+    }
+
+
+def _memory(core: Any, arbiter: Any) -> dict[str, Any]:
+    """The requests of each client of memory, and the port that they share."""
+    port = arbiter.port
+    return {
         "memory": {
             "request": core.unit_memory.request.valid,
             "address": core.unit_memory.request.payload.address,
@@ -198,6 +199,26 @@ def machine_traces(harness: Any) -> View:
             "answer": port.response.valid,
             "answered": port.response.payload.tag,
         },
+    }
+
+
+def machine_traces(harness: Any) -> View:
+    """The story of each warp, and of the machine; beside it issue, lanes, flow, memory. It begins where a warp traps or
+    fails, or else where one spills or diverges, or with the first instruction."""
+    core, distributor = harness.sm.core, harness.sm.distributor
+    trap, retired = core.trap_state, core.retired
+    bus = harness.sm.registers.bus
+    warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
+    traces: dict[str, Any] = {
+        "machine": _machine(harness.sm),
+        **warps,
+        "launch": {
+            "running": Trace(distributor.running, "bin"),
+            "valid": core.launch.valid,
+            "warp": core.launch.payload,
+        },
+        **_retirement(retired),
+        **_memory(core, harness.sm.arbiter),
         "host": {
             "read": bus.read,
             "write": bus.write,
@@ -223,7 +244,7 @@ def machine_traces(harness: Any) -> View:
             Mark("error", errors, lambda *valid: any(valid)),
             Mark("spill", (core.stack_events.spill,)),
             Mark("divergence", (core.diverged,)),
-            Mark("start", (issued.valid,)),
+            Mark("start", (retired.issued.valid,)),
         ),
         _CYCLE_PIXELS,
     )

@@ -17,13 +17,13 @@ from sim.engine.schedule import Cluster, Schedule
 from sim.engine.wakes import FLAGS, Wakes
 from sim.support.alignment import round_up
 
-__all__ = ["emit"]
+__all__ = ["Emitter", "emit"]
 
 _UNIT = 400_000
 """Characters of a translation unit, about."""
 
 
-class _Emitter:
+class Emitter:
     """Writes the C++ of one netlist."""
 
     def __init__(self, netlist: Any, fine: set[int]) -> None:
@@ -306,6 +306,6 @@ def emit(netlist: Any) -> TranslatedDesign:
     fine: set[int] = set()
     while True:
         try:
-            return _Emitter(netlist, fine).program()
+            return Emitter(netlist, fine).program()
         except FineLoopError as loop:
             fine |= loop.cells

@@ -57,7 +57,7 @@ class Identity:
 
 def identify(design: Any, *depends: str) -> Identity | None:
     """The identity of a design, None where it has none; ``depends`` is what else goes into the digest."""
-    walk = _Walk()
+    walk = _ObjectWalk()
     try:
         walk.visit(design)
         sources = _sources(walk.modules)
@@ -75,7 +75,7 @@ def identify(design: Any, *depends: str) -> Identity | None:
     )
 
 
-class _Walk:
+class _ObjectWalk:
     """Visits an object and all that it refers to, and records each object once."""
 
     def __init__(self) -> None:

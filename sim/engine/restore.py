@@ -15,10 +15,10 @@ from sim.engine.internals import Fragment
 from sim.engine.layout import StateLayout
 from sim.support.activity import activity
 
-__all__ = ["simulator"]
+__all__ = ["RestoredDesign", "RestoredSimulator", "simulator"]
 
 
-class _Restored:
+class RestoredDesign:
     """A substitute for an elaborated design in simulators and testbenches: it has clock domains."""
 
     def __init__(self, domains: dict[str, Any]) -> None:
@@ -34,8 +34,8 @@ class _Restored:
         return self.domains[domain]
 
 
-class _Simulator(Simulator):
-    """Amaranth's, on an engine that is there already."""
+class RestoredSimulator(Simulator):
+    """Amaranth's simulator of an elaborated or restored design, on an engine that exists already."""
 
     def __init__(self, design: Any, engine: Any) -> None:
         self._design: Any = design
@@ -52,7 +52,9 @@ def simulator(engine: Callable[[Any, StateLayout], Any], design: Any) -> Simulat
         if layout is not None:
             for part in identity.elaboratables:
                 part._MustUse__used = True  # Amaranth warns of objects that were not elaborated
-            return _Simulator(_Restored(layout.domains), engine(_Restored(layout.domains), layout))
+            return RestoredSimulator(
+                RestoredDesign(layout.domains), engine(RestoredDesign(layout.domains), layout)
+            )
     from sim.engine.translate import compiled  # most starts do without the translator
 
     cache.prepare()
@@ -62,7 +64,7 @@ def simulator(engine: Callable[[Any, StateLayout], Any], design: Any) -> Simulat
     if identity is not None and cache.is_on():
         cache.keep(_record_of(identity), json.dumps(layout.record(identity)).encode())
         cache.trim()
-    return _Simulator(elaborated, engine(elaborated, layout))
+    return RestoredSimulator(elaborated, engine(elaborated, layout))
 
 
 def _record_of(identity: Identity) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.engine.internals import Matches, PriorityMatch
 
-__all__ = ["Switch", "Switches"]
+__all__ = ["Switch", "Switches", "arms_by_number"]
 
 _CHOICE = 8
 """Bits of a value that is looked up in a table, at most."""
@@ -28,11 +28,13 @@ class Switch:
 
     def choose(self, results: Mapping[int, int], otherwise: int) -> tuple[int, ...]:
         """For each number that the value can be: the result of its arm."""
-        return tuple(results.get(arm, otherwise) for arm in _arms(len(self.value), self.patterns))
+        return tuple(
+            results.get(arm, otherwise) for arm in arms_by_number(len(self.value), self.patterns)
+        )
 
 
 @cache
-def _arms(width: int, patterns: tuple[tuple[_Pattern, ...], ...]) -> tuple[int, ...]:
+def arms_by_number(width: int, patterns: tuple[tuple[_Pattern, ...], ...]) -> tuple[int, ...]:
     """For each number of this width: the first arm that it fits, or -1."""
     return tuple(
         next(

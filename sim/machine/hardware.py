@@ -40,7 +40,7 @@ _NAMES = {address: name for name, address in REGISTERS.items()}
 
 
 @dataclass
-class _Run:
+class _HardwareRun:
     """One run of a launch: the host's commands, the memory service, and the outcome.
 
     ``places`` are the addresses of local memory and of the descriptor. ``ctx`` is the simulation's,
@@ -104,7 +104,7 @@ class Hardware(BaseMachine):
         self.latency, self.disorder, self._vcd = latency, disorder, vcd
         self._simulator = make_simulator(harness, engine)
         self._simulator.add_clock(PERIOD)
-        self._now: _Run | None = None
+        self._now: _HardwareRun | None = None
         self.trouble: Callable[[int], Trouble] = lambda _number: ON_TIME
         self.on_instruction: Callable[[Warp, int], object] | None = None
         self.on_trap_entry: Callable[[Warp, bool, bool], object] | None = None
@@ -160,7 +160,7 @@ class Hardware(BaseMachine):
             None if self.disorder is None else Random(self.disorder),
             self.trouble,
         )
-        self._now = now = _Run(
+        self._now = now = _HardwareRun(
             launch,
             places,
             limit,
@@ -195,7 +195,7 @@ class Hardware(BaseMachine):
         self._simulator.run()
 
     @property
-    def _run(self) -> _Run:
+    def _run(self) -> _HardwareRun:
         """The run that is under way, or the last one."""
         assert self._now is not None
         return self._now

@@ -17,7 +17,7 @@ from sim.machine.timeline import IssuedInstruction, Timeline
 from sim.toolchain.assembly.spelling import spell
 from sim.waves.traces import bits_of
 
-__all__ = ["Cost", "Profile"]
+__all__ = ["Cost", "PipelineWatch", "Profile", "SerialWatch"]
 
 ISSUE_CYCLES = 2
 """From the cycle in which an instruction is selected to the one in which its issue is reported; a
@@ -109,7 +109,7 @@ class _MemoryWatch(ABC):
         """So many cycles pass without a change."""
 
 
-class _PipelineWatch(_MemoryWatch):
+class PipelineWatch(_MemoryWatch):
     """Of the pipelined unit: instructions by their slots."""
 
     def __init__(self, unit: Any, _params: SmParams) -> None:
@@ -160,7 +160,7 @@ class _PipelineWatch(_MemoryWatch):
             counted[pc] += cycles
 
 
-class _SerialWatch(_MemoryWatch):
+class SerialWatch(_MemoryWatch):
     """Of a serial machine's unit, which has one instruction: a thread's word at a time, so nothing is in conflict."""
 
     def __init__(self, unit: Any, _params: SmParams) -> None:
@@ -198,7 +198,7 @@ class Profile:
 
     def watched(self, sm: Any) -> list[Any]:
         """The signals of the machine that are observed, and their listener."""
-        watch = _SerialWatch if self.timeline.params.serial else _PipelineWatch
+        watch = SerialWatch if self.timeline.params.serial else PipelineWatch
         self._memory: _MemoryWatch = watch(sm.core.memory, self.timeline.params)
         return [*self.timeline.watched(sm), (self._memory.signals, self._memory.changes)]
 

@@ -8,7 +8,7 @@ from rtl.layouts import DEPTH_BITS, InstructionKind, errors_by_source
 from rtl.serial.core import SerialCore
 from sim.waves import Mark, Text, Trace, View, error_text, instruction_text
 
-__all__ = ["machine_traces"]
+__all__ = ["StackDepth", "machine_traces"]
 
 _SHOWN_WARPS = 4
 """Warps whose story is open at first."""
@@ -53,7 +53,7 @@ def _token(warp: int) -> Callable[..., str | None]:
     return decode
 
 
-class _Depth:
+class StackDepth:
     """Tokens on the stack of a warp: a push reports its own token, any other change the token that
     is then on top."""
 
@@ -61,6 +61,7 @@ class _Depth:
         self._warp, self._tokens = warp, 0
 
     def __call__(self, pushed: int, pusher: int, committed: int, whose: int, last: int) -> str:
+        """The number of tokens, as text."""
         if committed and whose == self._warp:
             self._tokens = (last + 1) % (1 << DEPTH_BITS)
         if pushed and pusher == self._warp:
@@ -115,7 +116,7 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
             ),
         ),
         "depth": Text(
-            _Depth(warp),
+            StackDepth(warp),
             (
                 pushed.valid,
                 pushed.payload.warp,

@@ -67,7 +67,7 @@ class Interrupted(KeyboardInterrupt):
         return _EXIT_CODE + self.number
 
 
-class _State:
+class _DeferredInterrupts:
     """Of this process: how many :func:`deferred` are open, the signal that was noted, when the last one came;
     ``threads`` is the signal that is raised in another thread than the main one."""
 
@@ -76,7 +76,7 @@ class _State:
         self.last = -_SAME
 
 
-_state = _State()
+_state = _DeferredInterrupts()
 
 
 def interrupted(request: KeyboardInterrupt) -> Interrupted:

@@ -24,13 +24,13 @@ _LEAVES = frozenset(
 
 def reached(module: Module, kernel: EntryPoint) -> Iterator[tuple[int, int]]:
     """Addresses and words of the instructions that threads of ``kernel`` can come to, in ascending order."""
-    walk = _Walk(module, kernel)
+    walk = _CodeWalk(module, kernel)
     walk.go(kernel.entry)
     for address in sorted(walk.found):
         yield address, walk.found[address]
 
 
-class _Walk:
+class _CodeWalk:
     """What has been found so far: words by their addresses."""
 
     def __init__(self, module: Module, kernel: EntryPoint) -> None:

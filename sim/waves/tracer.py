@@ -82,7 +82,7 @@ class _Watcher(ABC):
         """Looks, at the end of a cycle: its text from then on, if that is new."""
 
 
-class _Text(_Watcher):
+class _TextVariable(_Watcher):
     """Text that is worked out."""
 
     def __init__(self, writer: VCDWriter, root: str, leaf: TextLeaf) -> None:
@@ -189,7 +189,7 @@ class Tracer:
         self._watchers: list[_Watcher] = []
         for leaf in flatten(view.traces):
             if isinstance(leaf, TextLeaf):
-                self._watch(_Text(writer, root, leaf))
+                self._watch(_TextVariable(writer, root, leaf))
             else:
                 self._signal(leaf.signal).leaves.append(_Leaf(writer, root, leaf))
         for mark in self._marks:

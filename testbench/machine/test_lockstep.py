@@ -13,7 +13,7 @@ from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware_instructions import HardwareInstruction
-from sim.machine.lockstep import _Withdrawal
+from sim.machine.lockstep import Withdrawal
 from sim.machine.retirement_events import RetirementEvent
 from testbench.machine.recorded import Recording, followed, record
 
@@ -449,13 +449,13 @@ def test_a_withdrawal_comes_behind_counted_arrivals_and_its_own(monkeypatch, ent
     monkeypatch.setattr(lockstep, "_advance", lambda: advanced.append(1))
     order: Any = lockstep._orders["barrier"]
     for entry in entries:
-        order.append(_Withdrawal(1, 3) if entry == "withdrawn" else arrival(entry))
+        order.append(Withdrawal(1, 3) if entry == "withdrawn" else arrival(entry))
     before = list(order)
     lockstep._slots[0].waiting.append(arrival(False))
     if own is not None:
         lockstep._slots[0].waiting.append(order[own])
     lockstep.take(RetirementEvent(77, "withdrawn", {"warp": 0}))
-    assert order[place] == _Withdrawal(0, 77) and advanced == [1]
+    assert order[place] == Withdrawal(0, 77) and advanced == [1]
     del order[place]
     assert all(one is other for one, other in zip(order, before, strict=True))
 

@@ -17,7 +17,7 @@ from rtl.retire import RetirementPort
 from rtl.serial.core import SerialCore
 from sim.machine import traces
 from sim.machine.hardware_instructions import HardwareInstruction, of_thread, spread
-from sim.machine.profile import Cost, Profile, _PipelineWatch, _SerialWatch
+from sim.machine.profile import Cost, PipelineWatch, Profile, SerialWatch
 from sim.machine.retirement_events import EventReader, RetirementEvent
 from sim.machine.timeline import IssuedInstruction, Span, Timeline
 from testbench.fakes import fake
@@ -62,7 +62,7 @@ def pipeline_unit():
 def pipeline():
     """Such a unit's signals, and what watches it, of a machine with four lanes."""
     signals, unit = pipeline_unit()
-    return signals, _PipelineWatch(unit, TINY)
+    return signals, PipelineWatch(unit, TINY)
 
 
 def test_lines_and_passes_are_those_of_the_instruction_in_the_slot():
@@ -119,7 +119,7 @@ def test_a_serial_unit_has_one_instruction_and_no_conflicts():
         dispatch=fake(valid=signals.begun, payload=fake(pc=signals.pc)),
         events=fake(line=signals.line, shared=signals.shared),
     )
-    watch = _SerialWatch(unit, TINY)
+    watch = SerialWatch(unit, TINY)
     watch.changes(
         signals.changes(
             watch,
@@ -157,7 +157,7 @@ def test_what_is_watched_may_be_parts_of_one_signal():
         dispatch=fake(valid=word[19], payload=fake(pc=word[3:19])),
         events=fake(line=line, shared=word[0]),
     )
-    watch = _SerialWatch(unit, TINY)
+    watch = SerialWatch(unit, TINY)
     assert [id(each) for each in watch.signals] == [id(word), id(line)]
     watch.changes(
         [
@@ -578,7 +578,7 @@ def test_the_text_of_a_token_is_what_was_pushed_or_popped():
 
 
 def test_the_depth_follows_pushes_and_commits_of_its_warp():
-    depth = traces._Depth(1)
+    depth = traces.StackDepth(1)
     calls = [
         ((1, 1, 0, 0, 0), "1"),
         ((1, 1, 0, 0, 0), "2"),

@@ -38,7 +38,7 @@ class PtxResult:
     trap: int | None = None
 
 
-class _Run:
+class _PtxRun:
     def __init__(self, launch: PtxLaunch, limit: int, turn: int, backwards: bool) -> None:
         self.launch = launch
         self.limit = limit
@@ -112,4 +112,4 @@ def run(
     have turns of ``turn`` instructions, in their order or ``backwards``: a program whose result
     depends on it has a race.
     """
-    return _Run(launch, max_instructions, turn, backwards).all_turns()
+    return _PtxRun(launch, max_instructions, turn, backwards).all_turns()

@@ -78,10 +78,10 @@ def write_object(file: ObjectFile) -> bytes:
     """The bytes of an ELF file. ValueError for a relocatable one: its call graph holds places in string tables."""
     if file.relocatable:
         raise ValueError(f"{file.name} is relocatable")
-    return _Writer(file).file_content()
+    return _ElfWriter(file).file_content()
 
 
-class _Writer:
+class _ElfWriter:
     """One object file being written."""
 
     def __init__(self, file: ObjectFile) -> None:

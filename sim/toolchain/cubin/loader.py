@@ -64,7 +64,7 @@ def read_cubin(path: str | Path) -> Module:
 
 def load(file: ObjectFile) -> Module:
     """The program in an object file; ProgramError when there is none."""
-    return _Loader(link(file)).module()
+    return _CubinLoader(link(file)).module()
 
 
 def records_of(file: ObjectFile, name: str) -> Mapping[int, list[Record]]:
@@ -91,7 +91,7 @@ def _cleared(section: Section) -> bytes:
     return bytes(content)
 
 
-class _Loader:
+class _CubinLoader:
     """One complete file on its way into a module. ``bases`` are the places of sections in code or data."""
 
     def __init__(self, file: ObjectFile) -> None:

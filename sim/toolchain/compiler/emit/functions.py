@@ -67,7 +67,7 @@ class FunctionCode:
     """
 
     def __init__(self, finished: Finished) -> None:
-        writer = _Writer(finished)
+        writer = _FunctionWriter(finished)
         self._statements = writer.statements()
         self._finished = finished
         self._named = writer.named
@@ -83,7 +83,7 @@ class FunctionCode:
         ]
 
 
-class _Writer:
+class _FunctionWriter:
     """Writes the statements of a function; ``named`` has the operations with names that a kernel decides."""
 
     def __init__(self, finished: Finished) -> None:

@@ -203,7 +203,7 @@ def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> l
     return [name, *(other for other in finished if other in found and other != name)]
 
 
-class _Depth(NamedTuple):
+class _CallDepth(NamedTuple):
     """What the deepest calls have on the stacks: bytes of a thread's stack, tokens of a warp's call/return stack."""
 
     stack_bytes: int
@@ -212,7 +212,7 @@ class _Depth(NamedTuple):
 
 def _depth(
     name: str, finished: Mapping[str, Finished], graph: CallGraph, reached: list[str]
-) -> _Depth:
+) -> _CallDepth:
     """The depth of a kernel. Functions that call themselves, or one another, are all in it once, and the largest of
     them as often as a warp has lanes.
     """
@@ -221,14 +221,14 @@ def _depth(
     for caller in reached:
         called = by_address if finished[caller].function.indirect else []
         calls[caller] = dict.fromkeys((*graph[caller], *called))
-    depths: dict[str, _Depth] = {}
+    depths: dict[str, _CallDepth] = {}
     for group in strongly_connected_components(calls):  # callees first
         below = [depths[other] for caller in group for other in calls[caller] if other not in group]
         recurses = any(other in calls[caller] for caller in group for other in group)
         again = _LANES - 1 if recurses else 0
         frames = [finished[caller].frame for caller in group]
         tokens = [_tokens(finished[caller], bool(calls[caller])) for caller in group]
-        depth = _Depth(
+        depth = _CallDepth(
             sum(frames)
             + again * max(frames)
             + max((other.stack_bytes for other in below), default=0),

@@ -180,10 +180,10 @@ class Runner(ABC):
         for the default: ``local`` bytes, or fewer where the machine's memory has no room for these."""
         return make(local, None)
 
-    def fitted(self, place: LaunchPlacer[T]) -> T:
-        """What ``place`` returns for a launch in a separate memory, which fits into the
+    def fitted(self, placer: LaunchPlacer[T]) -> T:
+        """What ``placer`` returns for a launch in a separate memory, which fits into the
         machine's."""
-        return place(None, None, Memory())[1]
+        return placer(None, None, Memory())[1]
 
     @abstractmethod
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:

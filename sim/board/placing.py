@@ -45,14 +45,14 @@ def _round_down(value: int, granule: int) -> int:
 
 
 def fit(
-    place: LaunchPlacer[T], size: int, slots: int, local: int | None = None, crs: int | None = None
+    placer: LaunchPlacer[T], size: int, slots: int, local: int | None = None, crs: int | None = None
 ) -> T:
-    """What ``place`` returns for a launch that fits into ``size`` bytes with local memory for so many warp slots.
+    """What ``placer`` returns for a launch that fits into ``size`` bytes with local memory for so many warp slots.
 
     A size that is not given (``local``, ``crs``) is the default or, where there is no room for
     that, the largest that fits. BoardError when there is none for what the program needs.
     """
-    trial, _ = place(local, crs, Memory())
+    trial, _ = placer(local, crs, Memory())
     below = max(
         base + length for base, length in trial.memory.regions.values() if base < MEMORY_BASE + size
     )
@@ -60,7 +60,7 @@ def fit(
     least_crs = round_up(max(trial.kernel.crs, CRS_GRANULE), CRS_GRANULE) if crs is None else crs
 
     def placed(local: int, crs: int) -> tuple[Launch, T]:
-        return place(local, crs, Memory(round_up(below, BANK_ALIGNMENT), gap=0))
+        return placer(local, crs, Memory(round_up(below, BANK_ALIGNMENT), gap=0))
 
     launch, _ = placed(least_local, least_crs)
     memory = launch.memory.copy()

@@ -154,8 +154,8 @@ def _knows_sm_50(ptxas: Path) -> bool:
 class SetupLine:
     """One thing that programs may need: whether it is there, and the line that installs it."""
 
-    what: str
-    there: bool
+    component: str
+    is_installed: bool
     install: str
 
 

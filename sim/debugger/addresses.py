@@ -9,14 +9,14 @@ from .errors import DebuggerError
 __all__ = ["FunctionAddresses", "number"]
 
 
-def number(text: str, what: str) -> int:
+def number(text: str, description: str) -> int:
     """A number that is not negative, decimal or with 0x; DebuggerError when it is none."""
     try:
         value = int(text, 0)
     except ValueError:
         value = -1
     if value < 0:
-        raise DebuggerError(f"{text!r} is no {what}")
+        raise DebuggerError(f"{text!r} is no {description}")
     return value
 
 

@@ -73,7 +73,7 @@ class DebuggedMachine:
         watch: Told now and then how many cycles have passed; says whether the user wants the machine to stop.
 
     Attributes:
-        ran: Warps that have run since they were looked at last.
+        ran_slots: Warps that have run since they were looked at last.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class DebuggedMachine:
         self.host, self.area, self.breakpoints = host, area, breakpoints
         self.memory = host.memory
         self.state = MachineState.RUNNING
-        self.ran: set[int] = set()
+        self.ran_slots: set[int] = set()
         self._watch = watch
         self._reported: dict[int, int] = {}
         """Warps at a breakpoint that was reported to the user: they are to step over it."""
@@ -100,7 +100,7 @@ class DebuggedMachine:
         """Warps that are stopped, by slot."""
         return self.area.warps(self.memory) if self.state is MachineState.STOPPED else {}
 
-    def why(self, slot: int, warp: SavedWarp) -> StopReason:
+    def stop_reason(self, slot: int, warp: SavedWarp) -> StopReason:
         """Why a warp stopped."""
         status = WarpStatus.from_bits(warp.word("STATUS"))
         at = address_of(warp)
@@ -120,7 +120,9 @@ class DebuggedMachine:
     def reasons(self) -> dict[int, StopReason]:
         """Why warps that have run stopped, of those that stopped by themselves."""
         found = {
-            slot: self.why(slot, warp) for slot, warp in self.warps.items() if slot in self.ran
+            slot: self.stop_reason(slot, warp)
+            for slot, warp in self.warps.items()
+            if slot in self.ran_slots
         }
         return {slot: why for slot, why in found.items() if why.stopped_by_itself}
 
@@ -198,7 +200,7 @@ class DebuggedMachine:
             for slot, warp in self.warps.items()
             if pcs.get(slot) == address_of(warp) and self._waits(address_of(warp))
         }
-        self.ran = slots - waiting
+        self.ran_slots = slots - waiting
         return waiting
 
     async def detach(self, cycles: int | None = None) -> bool:
@@ -233,7 +235,7 @@ class DebuggedMachine:
         await self._step_over(set(reported))
         if self.state is MachineState.OVER:
             return True
-        self.ran = {
+        self.ran_slots = {
             slot
             for slot, address in reported.items()
             if self._reported.get(slot) != address or not self._waits(address)
@@ -338,7 +340,7 @@ class DebuggedMachine:
             elif pc in self.breakpoints and (slot in stepped or self._reported.get(slot) == pc):
                 reported[slot] = pc
         self._reported = reported
-        self.ran = set(stepped) or warps.keys() - self._parked
+        self.ran_slots = set(stepped) or warps.keys() - self._parked
         if not warps and not await driver.live_warps(self.host):
             self.state = MachineState.HELD
         await self._acknowledge()
@@ -354,7 +356,7 @@ class DebuggedMachine:
     async def _acknowledge(self) -> None:
         """Clears what the debugger itself has brought about from the error status, and nothing else."""
         bits = 1 << GlobalError.BPT_PAUSE.value | 1 << GlobalError.SINGLE_STEP_COMPLETE.value
-        if not any(self.why(slot, warp).reasons for slot, warp in self.warps.items()):
+        if not any(self.stop_reason(slot, warp).reasons for slot, warp in self.warps.items()):
             bits |= 1 << trap_bit(REASON)
         await self.host.write("HWW_GLOBAL_ESR", bits)
         if not await self.host.field("HWW_WARP_ESR", "ERROR") and not await self.host.field(

@@ -44,7 +44,7 @@ class Difference:
     warp: int
     pc: int
     word: int
-    what: str
+    description: str
     hardware: str
     reference: str
     text: str
@@ -52,7 +52,7 @@ class Difference:
 
     def __str__(self) -> str:
         lines = [
-            f"difference    cycle {self.cycle}, warp {self.warp}: {self.what}",
+            f"difference    cycle {self.cycle}, warp {self.warp}: {self.description}",
             f"instruction   {self.pc:#06x}  {self.word:016x}  {self.text}",
             f"hardware      {self.hardware}",
             f"reference     {self.reference}",
@@ -63,8 +63,8 @@ class Difference:
 class MismatchError(Exception):
     """What differs, of hardware and warp model."""
 
-    def __init__(self, what: str, hardware: object, reference: object) -> None:
-        super().__init__(what, hardware, reference)
+    def __init__(self, description: str, hardware: object, reference: object) -> None:
+        super().__init__(description, hardware, reference)
 
 
 @dataclass

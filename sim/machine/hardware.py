@@ -43,12 +43,12 @@ _NAMES = {address: name for name, address in REGISTERS.items()}
 class _HardwareRun:
     """One run of a launch: the host's commands, the memory service, and the outcome.
 
-    ``places`` are the addresses of local memory and of the descriptor. ``ctx`` is the simulation's,
+    ``addresses`` are the addresses of local memory and of the descriptor. ``ctx`` is the simulation's,
     ``levels`` the last levels that required attention.
     """
 
     launch: Launch
-    places: tuple[int, int]
+    addresses: tuple[int, int]
     limit: int
     progress: Callable[[int], object]
     report_mask: int
@@ -241,7 +241,7 @@ class Hardware(BaseMachine):
         ctx.set(self.harness.sm.policy, self.policy)
         await self.serve(
             now.launch,
-            now.places,
+            now.addresses,
             now.limit,
             now.result,
             report_mask=now.report_mask,

@@ -202,9 +202,9 @@ class Profile:
         self._memory: _MemoryWatch = watch(sm.core.memory, self.timeline.params)
         return [*self.timeline.watched(sm), (self._memory.signals, self._memory.changes)]
 
-    def finish(self, cycles: int, ran: int) -> None:
+    def finish(self, cycles: int, grid_cycles: int) -> None:
         """Ends the recording; see :class:`Timeline`."""
-        self.timeline.finish(cycles, ran)
+        self.timeline.finish(cycles, grid_cycles)
         self._memory.finish(cycles)
         warps: list[list[IssuedInstruction]] = [[] for _ in range(self.timeline.params.warps)]
         for one in self.timeline.executed:

@@ -56,7 +56,7 @@ class Timeline:
         spans: What warps were at, in the order in which it ended; nothing of slots without a warp.
         executed: Instructions, in the order in which they were issued.
         cycles: How long all of it was, from the reset on, as a waveform counts; known in the end.
-        ran: For how many of them the grid ran; known in the end.
+        grid_cycles: For how many of them the grid ran; known in the end.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -68,7 +68,7 @@ class Timeline:
         warps = self.params.warps
         self.spans: list[Span] = []
         self.executed: list[IssuedInstruction] = []
-        self.cycles = self.ran = 0
+        self.cycles = self.grid_cycles = 0
         self._present: dict[int, tuple[int, WaitReason]] = {}
         """What each live warp is at, and since which cycle."""
         self._active = [0] * warps
@@ -95,10 +95,10 @@ class Timeline:
         """The cycle in which the last warp has ended, as far as recorded."""
         return max((span.end for span in self.spans), default=self.cycles)
 
-    def finish(self, cycles: int, ran: int) -> None:
-        """Ends the recording; see ``cycles`` and ``ran``."""
+    def finish(self, cycles: int, grid_cycles: int) -> None:
+        """Ends the recording; see ``cycles`` and ``grid_cycles``."""
         self._reader.finish(cycles)
-        self.cycles, self.ran = cycles, ran
+        self.cycles, self.grid_cycles = cycles, grid_cycles
         for warp in range(self.params.warps):
             self._change(cycles, warp, WaitReason.NOT_LIVE)
 

@@ -85,19 +85,19 @@ class View:
 
     Attributes:
         traces: All of them.
-        story: Names of those that are on top and open; the groups of the others are closed. None: all are open.
+        expanded: Names of those that are on top and open; the groups of the others are closed. None: all are open.
         marks: Events, the most interesting one first: at the first of them that happens the view begins.
         cycle_pixels: How wide a clock cycle is.
     """
 
     traces: Traces
-    story: Sequence[str] | None = None
+    expanded: Sequence[str] | None = None
     marks: Sequence[Mark] = ()
     cycle_pixels: int = 60
 
     def ordered(self) -> tuple[Traces, Traces]:
         """The story, and the other traces."""
-        story = self.traces.keys() if self.story is None else self.story
+        story = self.traces.keys() if self.expanded is None else self.expanded
         return (
             {name: self.traces[name] for name in story},
             {name: item for name, item in self.traces.items() if name not in story},

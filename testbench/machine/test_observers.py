@@ -231,7 +231,7 @@ def test_waits_before_an_issue_are_of_the_next_instruction_or_of_the_last():
     assert [cost.pc for cost in made.hottest] == [8, 16]
     assert [cost.cycles for cost in made.hottest] == [35, 30]
     assert (made.costs[8].lines, made.costs[8].passes, made.costs[8].conflicts) == (3, 5, 1)
-    assert (made.timeline.cycles, made.timeline.ran) == (100, 90)
+    assert (made.timeline.cycles, made.timeline.grid_cycles) == (100, 90)
 
 
 def test_a_span_over_several_issues_is_divided_among_them():
@@ -337,7 +337,7 @@ def test_spans_are_what_a_warp_was_at_from_its_start_to_its_end():
         Span(1, 5, 9, WaitReason.FETCH),
         Span(0, 9, 20, WaitReason.FETCH),
     ]
-    assert (made.end, made.cycles, made.ran) == (20, 20, 15)
+    assert (made.end, made.cycles, made.grid_cycles) == (20, 20, 15)
     made.restart()
     assert (made.spans, made.executed, made.cycles, made.end) == ([], [], 0, 0)
 
@@ -370,7 +370,13 @@ def test_a_timeline_is_made_of_the_reasons_and_the_events_of_the_machine():
     issue, payload = sm.retired.issued.valid, sm.retired.issued.payload.as_value()
     bits = sm.retired.issued.payload.shape().const({"warp": 1, "pc": 0x48, "word": NOP})
     for _ in range(2):
-        assert (made.spans, made.executed, made.cycles, made.ran, made.end) == ([], [], 0, 0, 0)
+        assert (made.spans, made.executed, made.cycles, made.grid_cycles, made.end) == (
+            [],
+            [],
+            0,
+            0,
+            0,
+        )
         feed(
             observed,
             (0, first, WaitReason.FETCH.value),
@@ -392,7 +398,7 @@ def test_a_timeline_is_made_of_the_reasons_and_the_events_of_the_machine():
             (1, 3, 0x48, None),
             (1, 8, 0x48, None),
         ]
-        assert (made.cycles, made.ran, made.end) == (9, 5, 9)
+        assert (made.cycles, made.grid_cycles, made.end) == (9, 5, 9)
         made.restart()
 
 
@@ -468,7 +474,7 @@ def test_a_view_has_all_warps_of_which_four_are_open_at_first():
         view = view_of(warps)
         names = [f"warp{warp}" for warp in range(warps)]
         assert [name for name in view.traces if name.startswith("warp")] == names
-        assert view.story == ("machine", *names[:open_warps])
+        assert view.expanded == ("machine", *names[:open_warps])
     assert [view.traces[f"warp{warp}"]["waits"].path for warp in range(6)] == [
         f"reasons[{warp}]" for warp in range(6)
     ]

@@ -196,11 +196,11 @@ class Runner(ABC):
         """
         return make(local, None)
 
-    def fitted(self, place: LaunchPlacer[T]) -> T:
-        """Returns the result of ``place`` for a launch in a separate memory that fits into the
+    def fitted(self, placer: LaunchPlacer[T]) -> T:
+        """Returns the result of ``placer`` for a launch in a separate memory that fits into the
         machine's.
         """
-        return place(None, None, Memory())[1]
+        return placer(None, None, Memory())[1]
 
     @abstractmethod
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:

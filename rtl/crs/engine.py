@@ -253,7 +253,9 @@ class SpillFillEngine(Component):
         self._decide(m)
         self._select_lines(m)
         self._watch(m)
+        self._prepare_job(m)
         self._act(m)
+        self._move_line(m)
         self._replay(m)
         self._count(m)
         self._remember(m)
@@ -406,18 +408,13 @@ class SpillFillEngine(Component):
         m.d.comb += self._is_given_up.eq(
             self._visits & (self._was_invalidated | spill_is_wrong))
 
-    def _act(self, m: Module) -> None:
-        """ACT: each action completes, or waits, or asks for another visit (``retry``)."""
-        action = self._action
-        arrived = self.lines.arrived
-        job = self.lines.job
-        can_replay = self.replay.ready & ~self._confirmed
-        has_line_below = ~self._number[-1]
+    def _prepare_job(self, m: Module) -> None:
+        """ACT: the job of a spill or a fill, and the slot of a line that is installed."""
         region = Cat(Const(0, _LINES_PER_GRANULE_BITS), self._view.region)
-        m.d.comb += job.payload.eq(struct_value(
+        m.d.comb += self.lines.job.payload.eq(struct_value(
             line_job(self._params),
             warp=self.warp,
-            spill=action == Action.SPILL,
+            spill=self._action == Action.SPILL,
             address=region + self._number,
             slot=self._number,
             more=self._more,
@@ -425,6 +422,14 @@ class SpillFillEngine(Component):
             cleaned=self._view.next_cleaned))
         m.d.comb += self.lines.install.payload.eq(
             Cat(self._number[:self._params.stack_slot_bits], self.warp))
+
+    def _act(self, m: Module) -> None:
+        """ACT: each action completes, or waits, or asks for another visit (``retry``)."""
+        action = self._action
+        arrived = self.lines.arrived
+        job = self.lines.job
+        can_replay = self.replay.ready & ~self._confirmed
+        has_line_below = ~self._number[-1]
         m.d.comb += self._done.eq(1)
         with m.If(self._is_given_up):
             m.d.comb += self._retry.eq(1)
@@ -470,6 +475,9 @@ class SpillFillEngine(Component):
             with m.Case(Action.NONE):
                 m.d.comb += self._awaits_confirmation.eq(self._for_write_back)
 
+    def _move_line(self, m: Module) -> None:
+        """ACT: a line that is installed, requested or discarded changes the words of its warp."""
+        arrived = self.lines.arrived
         m.d.comb += self.lines.install.valid.eq(self._installs)
         self._states.below.write(m, self._installs, self.warp, self._view.below - 1)
         self._states.filling.write(

@@ -14,7 +14,7 @@ from sim.support.entry import missing_extra
 from .errors import BoardError
 from .frames import FrameFinder, LinkFrame
 
-__all__ = ["BAUD", "Link", "Serial", "open_port"]
+__all__ = ["BAUD", "Link", "PySerialPort", "Serial", "consecutive_lines", "open_port"]
 
 BAUD = 3_000_000
 """Default rate in bits per second."""
@@ -55,7 +55,7 @@ class Serial(Protocol):
         ...
 
 
-class _Port:
+class PySerialPort:
     """A serial port whose reads return as soon as bytes arrive."""
 
     def __init__(self, name: str, baud: int) -> None:
@@ -65,12 +65,15 @@ class _Port:
         self._port.reset_input_buffer()
 
     def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes, without waiting once some have arrived."""
         return self._port.read(max(1, min(size, self._port.in_waiting)))
 
     def write(self, content: bytes) -> int | None:
+        """Sends bytes."""
         return self._port.write(content)
 
     def close(self) -> None:
+        """Closes the port."""
         self._port.close()
 
 
@@ -79,7 +82,7 @@ def open_port(name: str, baud: int = BAUD) -> Serial:
     if (missing := missing_extra("serial")) is not None:
         raise BoardError(missing)
     try:
-        return _Port(name, baud)
+        return PySerialPort(name, baud)
     except (OSError, ValueError) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise BoardError(f"port {name}: {why}") from error
@@ -146,7 +149,7 @@ class Link:
         tries = 0
         while waiting:
             before = len(waiting)
-            for first, count in _runs(waiting):
+            for first, count in consecutive_lines(waiting):
                 number = self._next()
                 content = count.to_bytes(_COUNT, "little") + first.to_bytes(_ADDRESS, "little")
                 self._write(LinkFrame(number, LinkCommand.READ_LINES.value, content).sent())
@@ -254,7 +257,7 @@ class Link:
                     return
 
 
-def _runs(addresses: Iterable[int]) -> Iterator[tuple[int, int]]:
+def consecutive_lines(addresses: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yields runs of consecutive lines: the first address, and the number of lines."""
     first, count = 0, 0
     for address in sorted(addresses):

@@ -90,7 +90,7 @@ class BoardImage:
         lines = self._lines(first, end)
         self._states[lines] = self._states[lines].translate(table)
 
-    def ran(self, first: int, end: int) -> None:
+    def mark_running(self, first: int, end: int) -> None:
         """Records that the machine runs, and may write there."""
         self._change(first, end, _RUN)
 
@@ -166,7 +166,7 @@ class BoardMemory(Memory):
         """
         if not self._idle:
             for name in self.regions.keys() - self.constant:
-                self._image.ran(*self._lines_of(name))
+                self._image.mark_running(*self._lines_of(name))
             self._idle = True
 
     def take_back(self, names: Container[str] | None, *, wrote: bool, heap: bool) -> None:

@@ -54,15 +54,15 @@ def _round_down(value: int, granule: int) -> int:
 
 
 def fit(
-    place: LaunchPlacer[T], size: int, slots: int, local: int | None = None, crs: int | None = None
+    placer: LaunchPlacer[T], size: int, slots: int, local: int | None = None, crs: int | None = None
 ) -> T:
-    """Returns the second result of ``place`` for a launch that fits into ``size`` bytes, with local
+    """Returns the second result of ``placer`` for a launch that fits into ``size`` bytes, with local
     memory for ``slots`` warps.
 
     A size that is not given (``local``, ``crs``) is the default or, where there is no room for
     that, the largest that fits. Raises BoardError if not even the program's minimum fits.
     """
-    trial, _ = place(local, crs, Memory())
+    trial, _ = placer(local, crs, Memory())
     below = max(
         base + length for base, length in trial.memory.regions.values() if base < MEMORY_BASE + size
     )
@@ -70,7 +70,7 @@ def fit(
     least_crs = round_up(max(trial.kernel.crs, CRS_GRANULE), CRS_GRANULE) if crs is None else crs
 
     def placed(local: int, crs: int) -> tuple[Launch, T]:
-        return place(local, crs, Memory(round_up(below, BANK_ALIGNMENT), gap=0))
+        return placer(local, crs, Memory(round_up(below, BANK_ALIGNMENT), gap=0))
 
     launch, _ = placed(least_local, least_crs)
     memory = launch.memory.copy()

@@ -223,7 +223,8 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
     return figures
 
 
-def _run(options: argparse.Namespace) -> None:
+def _check_names(options: argparse.Namespace) -> None:
+    """CommandError for a benchmark, a Python or a preset that does not exist."""
     for name in options.only:
         if name not in (*_BENCHMARKS, *_ON_REQUEST):
             raise CommandError(
@@ -236,8 +237,12 @@ def _run(options: argparse.Namespace) -> None:
             raise CommandError(f"--python: {options.python}: no such program")
     if options.preset not in MACHINES:
         raise CommandError(f"no preset {options.preset}; there are {', '.join(MACHINES)}")
-    for option, given in (("--ptx", options.ptx), ("--compile-time", options.compile_time)):
-        if given and options.only:
+
+
+def _check_combination(options: argparse.Namespace) -> None:
+    """CommandError for options that exclude each other, or that need a benchmark that is not measured."""
+    for option, is_set in (("--ptx", options.ptx), ("--compile-time", options.compile_time)):
+        if is_set and options.only:
             raise CommandError(f"{option} measures the compiler alone, not {options.only[0]}")
     if options.ptx and options.compile_time:
         raise CommandError(
@@ -255,38 +260,60 @@ def _run(options: argparse.Namespace) -> None:
     ):
         raise CommandError(f"{others[0]} is not measured on boards, {' and '.join(_ON_BOARDS)} are")
     if options.verilator:
-        if "speed" not in (options.only or _BENCHMARKS) or options.ptx or options.compile_time:
-            raise CommandError("--verilator goes with the benchmark speed")
-        if options.engine not in ("auto", CompiledEngine.name):
-            raise CommandError(
-                f"--verilator compares the engine {CompiledEngine.name}, not {options.engine}"
-            )
-        if (reason := CompiledEngine.missing() or missing_verilator()) is not None:
-            raise CommandError(f"--verilator: {reason}")
+        _check_verilator(options)
+
+
+def _check_verilator(options: argparse.Namespace) -> None:
+    """CommandError where Verilator's model can't be compared with the compiled engine's."""
+    if "speed" not in (options.only or _BENCHMARKS) or options.ptx or options.compile_time:
+        raise CommandError("--verilator goes with the benchmark speed")
+    if options.engine not in ("auto", CompiledEngine.name):
+        raise CommandError(
+            f"--verilator compares the engine {CompiledEngine.name}, not {options.engine}"
+        )
+    if (reason := CompiledEngine.missing() or missing_verilator()) is not None:
+        raise CommandError(f"--verilator: {reason}")
+
+
+def _check_files(options: argparse.Namespace) -> None:
+    """CommandError where the results can't be drawn or written."""
     if options.svg is not None:
         check_plotter()
         check_file(options.svg)
     if options.json is not None:
         check_file(options.json)
+
+
+def _measure_compiler(options: argparse.Namespace) -> _Figures:
+    """Measures the PTX compiler's code, or its time. Returns the figures."""
     if options.ptx:
         rows = ptx_table()
-        figures = _Figures(ptx=[row.record() for row in rows])
         print_text(ptx_text(rows))
-    elif options.compile_time:
-        rows = compile_table(options.quick)
-        figures = _Figures(compile_time=[row.record() for row in rows])
-        print_text(compile_text(rows))
-    elif (
-        board := open_board(options.engine, options.port, options.baud, options.preset)
-    ) is not None:
-        figures = _measure_board(options, board)
-    elif options.only == [_MODEL]:
+        return _Figures(ptx=[row.record() for row in rows])
+    rows = compile_table(options.quick)
+    print_text(compile_text(rows))
+    return _Figures(compile_time=[row.record() for row in rows])
+
+
+def _measured(options: argparse.Namespace) -> _Figures:
+    """Measures what the options request, on what they request. Returns the figures."""
+    if options.ptx or options.compile_time:
+        return _measure_compiler(options)
+    board = open_board(options.engine, options.port, options.baud, options.preset)
+    if board is not None:
+        return _measure_board(options, board)
+    if options.only == [_MODEL]:
         figures = _Figures()
         figures.report(_MODEL, model_rows(options.quick), model_text)
-    else:
-        figures = _measure(
-            options, MACHINES[options.preset], chosen_engine(options, sys.stderr.write)
-        )
+        return figures
+    return _measure(options, MACHINES[options.preset], chosen_engine(options, sys.stderr.write))
+
+
+def _run(options: argparse.Namespace) -> None:
+    _check_names(options)
+    _check_combination(options)
+    _check_files(options)
+    figures = _measured(options)
     if options.json is not None:
         write_file(options.json, (json.dumps(figures, indent=2) + "\n").encode())
 

@@ -250,8 +250,8 @@ def _print_setup() -> int:
     lines = check_setup()
     for line in lines:
         print(
-            f"{'there  ' if line.there else 'missing'}  {line.what}"
-            + ("" if line.there else f": {line.install}")
+            f"{'there  ' if line.is_installed else 'missing'}  {line.component}"
+            + ("" if line.is_installed else f": {line.install}")
         )
     return 0
 

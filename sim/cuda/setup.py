@@ -160,8 +160,8 @@ class SetupLine:
     it.
     """
 
-    what: str
-    there: bool
+    component: str
+    is_installed: bool
     install: str
 
 

@@ -9,7 +9,7 @@ from .errors import DebuggerError
 __all__ = ["FunctionAddresses", "number"]
 
 
-def number(text: str, what: str) -> int:
+def number(text: str, description: str) -> int:
     """Parses a number >= 0, decimal or with 0x; DebuggerError, which mentions ``what``, if it is
     malformed.
     """
@@ -18,7 +18,7 @@ def number(text: str, what: str) -> int:
     except ValueError:
         value = -1
     if value < 0:
-        raise DebuggerError(f"{text!r} is no {what}")
+        raise DebuggerError(f"{text!r} is no {description}")
     return value
 
 

@@ -217,13 +217,13 @@ async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str
     if not arguments:
         listed = session.breakpoints.addresses.items()
         return [
-            f"breakpoint {one} at {session.code.place(address)}" for one, address in listed
+            f"breakpoint {one} at {session.code.location(address)}" for one, address in listed
         ] or ["no breakpoints"]
     address = session.functions.address(arguments[0])
     _check_still(session)
     one = session.breakpoints.add(address)
     await session.machine.plant()
-    return [f"breakpoint {one} at {session.code.place(address)}", session.code.line(address)]
+    return [f"breakpoint {one} at {session.code.location(address)}", session.code.line(address)]
 
 
 @_command("delete", "[N]", "takes out a breakpoint, or all")
@@ -255,16 +255,16 @@ def _check_still(session: DebuggerSession) -> None:
 async def _warps(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     machine, code, rows = session.stopped(), session.code, []
     for slot, warp in session.warps().items():
-        (x, y, z), member = warp.place
+        (x, y, z), member = warp.position
         address = address_of(warp)
         rows.append(
             (
                 "*" if slot == session.warp_number else "",
                 f"warp {slot}",
                 f"CTA {x},{y},{z} warp {member}",
-                code.place(address),
+                code.location(address),
                 f"{warp.masks.active:08x}",
-                str(machine.why(slot, warp)),
+                str(machine.stop_reason(slot, warp)),
                 code.instruction(address),
             )
         )
@@ -293,10 +293,10 @@ async def _warp(session: DebuggerSession, arguments: Sequence[str]) -> list[str]
             session.warp_number = before
             raise
     warp = session.warp()
-    why = session.machine.why(session.warp_number, warp)
+    why = session.machine.stop_reason(session.warp_number, warp)
     address = address_of(warp)
     return [
-        f"warp {session.warp_number} at {session.code.place(address)}: {why}",
+        f"warp {session.warp_number} at {session.code.location(address)}: {why}",
         session.code.line(address, "->"),
     ]
 

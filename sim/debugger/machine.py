@@ -75,7 +75,7 @@ class DebuggedMachine:
             the user requests a stop.
 
     Attributes:
-        ran: Warps that have run since they were last inspected.
+        ran_slots: Warps that have run since they were last inspected.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class DebuggedMachine:
         self.host, self.area, self.breakpoints = host, area, breakpoints
         self.memory = host.memory
         self.state = MachineState.RUNNING
-        self.ran: set[int] = set()
+        self.ran_slots: set[int] = set()
         self._watch = watch
         self._reported: dict[int, int] = {}
         """Warps at a breakpoint that was reported to the user, with its address: they step over it
@@ -106,7 +106,7 @@ class DebuggedMachine:
         """The stopped warps, by slot."""
         return self.area.warps(self.memory) if self.state is MachineState.STOPPED else {}
 
-    def why(self, slot: int, warp: SavedWarp) -> StopReason:
+    def stop_reason(self, slot: int, warp: SavedWarp) -> StopReason:
         """Returns why a warp stopped."""
         status = WarpStatus.from_bits(warp.word("STATUS"))
         at = address_of(warp)
@@ -126,7 +126,9 @@ class DebuggedMachine:
     def reasons(self) -> dict[int, StopReason]:
         """Returns the stop reasons of warps that have run and stopped by themselves."""
         found = {
-            slot: self.why(slot, warp) for slot, warp in self.warps.items() if slot in self.ran
+            slot: self.stop_reason(slot, warp)
+            for slot, warp in self.warps.items()
+            if slot in self.ran_slots
         }
         return {slot: why for slot, why in found.items() if why.stopped_by_itself}
 
@@ -207,7 +209,7 @@ class DebuggedMachine:
             for slot, warp in self.warps.items()
             if pcs.get(slot) == address_of(warp) and self._waits(address_of(warp))
         }
-        self.ran = slots - waiting
+        self.ran_slots = slots - waiting
         return waiting
 
     async def detach(self, cycles: int | None = None) -> bool:
@@ -245,7 +247,7 @@ class DebuggedMachine:
         await self._step_over(set(reported))
         if self.state is MachineState.OVER:
             return True
-        self.ran = {
+        self.ran_slots = {
             slot
             for slot, address in reported.items()
             if self._reported.get(slot) != address or not self._waits(address)
@@ -357,7 +359,7 @@ class DebuggedMachine:
             elif pc in self.breakpoints and (slot in stepped or self._reported.get(slot) == pc):
                 reported[slot] = pc
         self._reported = reported
-        self.ran = set(stepped) or warps.keys() - self._parked
+        self.ran_slots = set(stepped) or warps.keys() - self._parked
         if not warps and not await driver.live_warps(self.host):
             self.state = MachineState.HELD
         await self._acknowledge()
@@ -375,7 +377,7 @@ class DebuggedMachine:
         others.
         """
         bits = 1 << GlobalError.BPT_PAUSE.value | 1 << GlobalError.SINGLE_STEP_COMPLETE.value
-        if not any(self.why(slot, warp).reasons for slot, warp in self.warps.items()):
+        if not any(self.stop_reason(slot, warp).reasons for slot, warp in self.warps.items()):
             bits |= 1 << trap_bit(REASON)
         await self.host.write("HWW_GLOBAL_ESR", bits)
         if not await self.host.field("HWW_WARP_ESR", "ERROR") and not await self.host.field(

@@ -155,7 +155,7 @@ class DebuggerSession:
         line = self.code.line(pc, "->")
         return [
             *lines,
-            f"warp {self.warp_number} at {self.code.place(pc)}",
+            f"warp {self.warp_number} at {self.code.location(pc)}",
             *([] if line in lines else [line]),
         ]
 

@@ -50,7 +50,7 @@ class Disassembly:
     ) -> None:
         self._breakpoints, self._functions, self._memory = breakpoints, functions, memory
 
-    def place(self, address: int) -> str:
+    def location(self, address: int) -> str:
         """Returns an address with its function."""
         name = self._functions.name(address)
         return f"{address:#06x}" + (f" {name}" if name else "")
@@ -119,7 +119,7 @@ def stack_lines(warp: SavedWarp, code: Disassembly) -> list[str]:
             lines.append(f"{index:>5}  NONE")
         else:
             lines.append(
-                f"{index:>5}  {token.kind.name:<9} mask {token.mask:08x}  pc {code.place(token.pc)}"
+                f"{index:>5}  {token.kind.name:<9} mask {token.mask:08x}  pc {code.location(token.pc)}"
                 + "  counted" * token.counted
             )
     return lines
@@ -200,7 +200,7 @@ def error_lines(
         lines.append(status.handled)
     if status.stopped:
         lines += [
-            f"{status.cause()}, warp {status.warp} at {code.place(status.pc)}",
+            f"{status.cause()}, warp {status.warp} at {code.location(status.pc)}",
             code.line(status.pc, "->"),
         ]
     if status.events:

@@ -19,7 +19,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self._asked = False
+        self._stop_requested = False
         self._bar: tqdm | None = None
 
     @contextmanager
@@ -32,9 +32,9 @@ class Watch:
             signal.signal(signal.SIGINT, before)
 
     def _interrupt(self, _signal: int, _frame: FrameType | None) -> None:
-        if self._asked:
+        if self._stop_requested:
             raise KeyboardInterrupt
-        self._asked = True
+        self._stop_requested = True
 
     def look(self, cycles: int) -> bool:
         """Updates the progress after ``cycles`` have passed; returns whether the user requests a
@@ -50,11 +50,11 @@ class Watch:
                 initial=cycles,
             )
         self._bar.update(cycles - self._bar.n)
-        was_requested, self._asked = self._asked, False
+        was_requested, self._stop_requested = self._stop_requested, False
         return was_requested
 
     def stopped(self) -> None:
         """Records that the machine does not run any more, and removes the progress bar."""
         if self._bar is not None:
             self._bar.close()
-        self._bar, self._asked = None, False
+        self._bar, self._stop_requested = None, False

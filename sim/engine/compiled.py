@@ -34,13 +34,13 @@ from sim.engine.model import FAILURE, TEXT, CompiledModel, Field, MemoryField
 from sim.engine.restore import simulator
 from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 
-__all__ = ["CompiledEngine"]
+__all__ = ["CompiledEngine", "DesignProcess"]
 
 _BATCH = 1 << 14
 """Size in words of a batch of changes for observers."""
 
 
-class _Design(BaseProcess):
+class DesignProcess(BaseProcess):
     """The process that runs the design: it steps the model, forwards its prints, and raises its
     failed assertions.
     """
@@ -52,11 +52,13 @@ class _Design(BaseProcess):
         self.runnable = True
 
     def reset(self) -> None:
+        """Resets the model, which has to run then."""
         self.model.reset()
         self.edges.clear()
         self.runnable = True
 
     def run(self) -> None:
+        """Passes the clocks' edges on to the model, and steps it."""
         for clock in self.edges:
             clock.field.write(clock.curr)
         self.edges.clear()
@@ -110,7 +112,7 @@ class _Clock(PyClockProcess):
         self.state.timeline.wakers[self.waker] = time
 
 
-class _State(PyEngineState):
+class _EngineState(PyEngineState):
     """The states of all signals and memories, made on first access."""
 
     def __init__(self, engine: "CompiledEngine") -> None:
@@ -212,11 +214,11 @@ class CompiledEngine(Engine):
         self._clocks: list[_Clock] = []
         self._observer: _ModelObserver | None = None
         self._awaited: tuple[Signal | None, Field | None] = (None, None)
-        self._rtl = _Design(self.model)
+        self._rtl = DesignProcess(self.model)
         # Attributes that the constructor of PySimEngine sets, with the compiled model for its
         # processes.
         self._design = design
-        self._state: Any = _State(self)
+        self._state: Any = _EngineState(self)
         self._processes = {self._rtl}
         self._testbenches: list[Any] = []
         self._delta_cycles = 0

@@ -19,13 +19,13 @@ from sim.engine.schedule import Cluster, Schedule
 from sim.engine.wakes import FLAGS, Wakes
 from sim.support.alignment import round_up
 
-__all__ = ["emit"]
+__all__ = ["Emitter", "emit"]
 
 _UNIT = 400_000
 """Approximate limit of a translation unit, in characters."""
 
 
-class _Emitter:
+class Emitter:
     """Writes the C++ of one netlist."""
 
     def __init__(self, netlist: Any, fine: set[int]) -> None:
@@ -196,32 +196,54 @@ class _Emitter:
             "static const range ranges[] = { "
             f"{', '.join(f'{{ {first // FLAGS}, {end} }}' for first, end in ranges)} }};"
         )
-        inits = [
-            (place, self._init(number, part))
-            for place, (number, part) in enumerate(lowering.states)
-        ]
-        inits = [(place, value) for place, value in inits if value]
+        inits = self._initial_states()
         lines += [
             _array("uint32_t", "init_places", [place for place, _ in inits]),
             _array("uint64_t", "init_values", [value for _, value in inits]),
         ]
         inputs = [place for place, (number, _) in enumerate(lowering.states) if number == 0]
         lines.append(_array("uint32_t", "input_places", inputs))
-        rows = [
-            (
-                memory.base + row * len(memory.widths) + index,
-                value >> index * WORD & (1 << WORD) - 1,
-            )
-            for memory in lowering.memories.values()
-            for row, value in enumerate(memory.init)
-            for index in range(len(memory.widths))
-        ]
-        rows = [(place, value) for place, value in rows if value]
+        rows = self._initial_rows()
         lines += [
             _array("uint32_t", "row_places", [place for place, _ in rows]),
             _array("uint64_t", "row_values", [value for _, value in rows]),
         ]
-        edges = []
+        lines += self._edge_table()
+        lines += self._checks_and_resets()
+        falls = int(any(not edge.level for edge in self._edges.edges))
+        lines.append(
+            f"enum {{ WORDS = {self.words}, MEMORY_WORDS = {lowering.memory_words}, "
+            f"FLAG_WORDS = {-(-ranges[-1][1] // FLAGS)}, EDGES = {len(self._edges.edges)}, FALLS = {falls}, "
+            f"INPUTS = {len(inputs)}, INITS = {len(inits)}, ROWS = {len(rows)} }};"
+        )
+        lines.append('#include "runtime.cc"')
+        return "\n".join(lines) + "\n"
+
+    def _initial_states(self) -> list[tuple[int, int]]:
+        """Places and initial values of the words of registers, without zeros."""
+        inits = (
+            (place, self._init(number, part))
+            for place, (number, part) in enumerate(self.lowering.states)
+        )
+        return [(place, value) for place, value in inits if value]
+
+    def _initial_rows(self) -> list[tuple[int, int]]:
+        """Places and initial values of the words of memories, without zeros."""
+        rows = (
+            (
+                memory.base + row * len(memory.widths) + index,
+                value >> index * WORD & (1 << WORD) - 1,
+            )
+            for memory in self.lowering.memories.values()
+            for row, value in enumerate(memory.init)
+            for index in range(len(memory.widths))
+        )
+        return [(place, value) for place, value in rows if value]
+
+    def _edge_table(self) -> list[str]:
+        """The table of clock edges, and a function for the memory ports of each."""
+        lines: list[str] = []
+        edges: list[str] = []
         for number, edge in enumerate(self._edges.edges):
             body = "\n".join(f"    {line}" for line in edge.ports)
             lines.append(
@@ -229,27 +251,21 @@ class _Emitter:
             )
             edges.append(f"{{ {edge.clock[0]}, {edge.clock[1]}, {edge.level}, ports{number} }}")
         lines.append(f"static const edge edges[] = {{ {', '.join(edges) or '{}'} }};")
+        return lines
+
+    def _checks_and_resets(self) -> list[str]:
+        """The functions of checks and of asynchronous resets."""
         checks = "\n".join(f"    {line}" for line in self._edges.checks)
-        lines.append(
-            f"static void comb_checks(model *s) {{\n    word *const w = s->w; (void)w;\n{checks}\n}}"
-        )
         text = self._expressions.text
         resets = "\n".join(
             f"    if ({text(one.node)}) changed |= s->force({one.place}, {one.init:#x}ull);"
             for one in self._effects.resets
         )
-        lines.append(
+        return [
+            f"static void comb_checks(model *s) {{\n    word *const w = s->w; (void)w;\n{checks}\n}}",
             "static bool resets(model *s) {\n    word *const w = s->w; (void)w; bool changed = false;\n"
-            f"{resets}\n    return changed;\n}}"
-        )
-        falls = int(any(not edge.level for edge in self._edges.edges))
-        lines.append(
-            f"enum {{ WORDS = {self.words}, MEMORY_WORDS = {lowering.memory_words}, "
-            f"FLAG_WORDS = {-(-ranges[-1][1] // FLAGS)}, EDGES = {len(edges)}, FALLS = {falls}, "
-            f"INPUTS = {len(inputs)}, INITS = {len(inits)}, ROWS = {len(rows)} }};"
-        )
-        lines.append('#include "runtime.cc"')
-        return "\n".join(lines) + "\n"
+            f"{resets}\n    return changed;\n}}",
+        ]
 
     def _lookers(self, first: int, end: int) -> list[str]:
         """Returns the tables of words that are computed only on access: the function of each word,
@@ -297,6 +313,6 @@ def emit(netlist: Any) -> TranslatedDesign:
     fine: set[int] = set()
     while True:
         try:
-            return _Emitter(netlist, fine).program()
+            return Emitter(netlist, fine).program()
         except FineLoopError as loop:
             fine |= loop.cells

@@ -58,7 +58,7 @@ class Identity:
 
 def identify(design: Any, *depends: str) -> Identity | None:
     """Returns the identity of a design, None if it has none; ``depends`` is hashed, too."""
-    walk = _Walk()
+    walk = _ObjectWalk()
     try:
         walk.visit(design)
         sources = _sources(walk.modules)
@@ -76,7 +76,7 @@ def identify(design: Any, *depends: str) -> Identity | None:
     )
 
 
-class _Walk:
+class _ObjectWalk:
     """Visits an object and all objects that it refers to, each once."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ from sim.engine.internals import (
 )
 from sim.engine.switches import Switches
 
-__all__ = ["Lowering", "MemoryWords", "OutputBits"]
+__all__ = ["Lowering", "MemoryWords", "OutputBits", "concatenation_places", "split_output"]
 
 
 _ARMS = 4
@@ -111,11 +111,11 @@ class Lowering:
                 for low in range(0, width, WORD)
             ]
         elif isinstance(cell, FlipFlop):
-            parts = _cut(len(cell.data), _runs(cell.data))
+            parts = split_output(len(cell.data), concatenation_places(cell.data))
         elif isinstance(cell, Initial):
             parts = [OutputBits(0, 1)]
         else:
-            parts = _cut(cell.width, ())
+            parts = split_output(cell.width, ())
         output = _Output([part.start for part in parts], [part.width for part in parts])
         for part in parts:
             output.nodes.append(
@@ -220,27 +220,30 @@ class Lowering:
             case Operation():
                 if cell.operator in ("~", "&", "|", "^", "m"):
                     values = cell.inputs[1:] if cell.operator == "m" else cell.inputs
-                    return _cut(
-                        cell.width, sorted({run for value in values for run in _runs(value)})
+                    return split_output(
+                        cell.width,
+                        sorted({run for value in values for run in concatenation_places(value)}),
                     )
-                return _cut(cell.width, ())
+                return split_output(cell.width, ())
             case AssignmentList():
-                marks = set(_runs(cell.default))
+                marks = set(concatenation_places(cell.default))
                 for assignment in cell.assignments:
                     marks |= {assignment.start, assignment.start + len(assignment.value)}
-                    marks |= {assignment.start + run for run in _runs(assignment.value)}
+                    marks |= {
+                        assignment.start + run for run in concatenation_places(assignment.value)
+                    }
                 firm = {
                     at for one in cell.assignments for at in (one.start, one.start + len(one.value))
                 }
-                return _cut(len(cell.default), sorted(marks), firm)
+                return split_output(len(cell.default), sorted(marks), firm)
             case AsyncReadPort():
-                return _cut(cell.width, ())
+                return split_output(cell.width, ())
             case PriorityMatch():
                 return [OutputBits(bit, 1) for bit in range(len(cell.inputs))]
             case Matches():
                 return [OutputBits(0, 1)]
             case PartSelect():
-                return _cut(cell.width, ())
+                return split_output(cell.width, ())
         raise EngineError(
             f"engine compiled does not simulate {type(cell).__name__}, at {cell.src_loc}"
         )
@@ -318,7 +321,7 @@ class Lowering:
         graph, found = self.graph, []
         for pattern in cell.patterns:
             terms = []
-            for piece in _cut(len(cell.value), ()):
+            for piece in split_output(len(cell.value), ()):
                 text = pattern[
                     len(pattern) - piece.start - piece.width : len(pattern) - piece.start
                 ]
@@ -337,7 +340,7 @@ class Lowering:
         )
 
 
-def _runs(nets: Sequence[Any]) -> list[int]:
+def concatenation_places(nets: Sequence[Any]) -> list[int]:
     """Returns the positions between bits of a value that are not adjacent at their source."""
     marks = []
     for at in range(1, len(nets)):
@@ -347,9 +350,9 @@ def _runs(nets: Sequence[Any]) -> list[int]:
     return marks
 
 
-def _cut(width: int, marks: Iterable[int], firm: Iterable[int] = ()) -> list[OutputBits]:
-    """Splits a width into parts of up to 64 bits, at each firm mark, and at the other marks where
-    possible.
+def split_output(width: int, marks: Iterable[int], firm: Iterable[int] = ()) -> list[OutputBits]:
+    """Splits an output of ``width`` bits into parts of up to 64 bits: at each position of ``firm``,
+    and at positions of ``marks`` where possible.
     """
     ends = sorted({*firm, width} - {0})
     parts, start = [], 0

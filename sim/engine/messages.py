@@ -6,13 +6,13 @@ from typing import Any
 
 from sim.engine.internals import AsyncPrint, AsyncProperty, SyncPrint, value_to_string
 
-__all__ = ["Message", "Messages"]
+__all__ = ["FormattedValue", "Message", "Messages"]
 
 _KINDS = {"assert": "Assertion violated", "assume": "Assumption violated"}
 
 
 @dataclass(frozen=True)
-class _Value:
+class FormattedValue:
     """A value in a message: its bits, the number of words that hold it, and its Python format."""
 
     width: int
@@ -43,7 +43,7 @@ class Message:
     kind: str
     place: str
     clocked: bool
-    chunks: tuple[str | _Value, ...]
+    chunks: tuple[str | FormattedValue, ...]
 
     @classmethod
     def of(cls, cell: Any, words: Sequence[int]) -> "Message":
@@ -54,7 +54,7 @@ class Message:
         chunks = [
             chunk
             if isinstance(chunk, str)
-            else _Value(len(chunk.value), chunk.signed, left.pop(0), chunk.format_desc)
+            else FormattedValue(len(chunk.value), chunk.signed, left.pop(0), chunk.format_desc)
             for chunk in (cell.format.chunks if cell.format is not None else ())
         ]
         kind = "print" if isinstance(cell, (SyncPrint, AsyncPrint)) else cell.kind
@@ -87,7 +87,7 @@ class Message:
             kind,
             place,
             clocked,
-            tuple(chunk if isinstance(chunk, str) else _Value(*chunk) for chunk in chunks),
+            tuple(chunk if isinstance(chunk, str) else FormattedValue(*chunk) for chunk in chunks),
         )
 
 

@@ -15,10 +15,10 @@ from sim.engine.internals import Fragment
 from sim.engine.layout import StateLayout
 from sim.support.activity import activity
 
-__all__ = ["simulator"]
+__all__ = ["RestoredDesign", "RestoredSimulator", "simulator"]
 
 
-class _Restored:
+class RestoredDesign:
     """A substitute for an elaborated design in simulators and testbenches: it provides clock
     domains.
     """
@@ -36,8 +36,8 @@ class _Restored:
         return self.domains[domain]
 
 
-class _Simulator(Simulator):
-    """Amaranth's simulator, on an existing engine."""
+class RestoredSimulator(Simulator):
+    """Amaranth's simulator of an elaborated or restored design, on an engine that exists already."""
 
     def __init__(self, design: Any, engine: Any) -> None:
         self._design: Any = design
@@ -55,7 +55,9 @@ def simulator(engine: Callable[[Any, StateLayout], Any], design: Any) -> Simulat
             for part in identity.elaboratables:
                 # Prevents Amaranth's warning about objects that were not elaborated.
                 part._MustUse__used = True
-            return _Simulator(_Restored(layout.domains), engine(_Restored(layout.domains), layout))
+            return RestoredSimulator(
+                RestoredDesign(layout.domains), engine(RestoredDesign(layout.domains), layout)
+            )
     from sim.engine.translate import compiled  # Most starts do not need the translator.
 
     cache.prepare()
@@ -65,7 +67,7 @@ def simulator(engine: Callable[[Any, StateLayout], Any], design: Any) -> Simulat
     if identity is not None and cache.is_on():
         cache.keep(_record_of(identity), json.dumps(layout.record(identity)).encode())
         cache.trim()
-    return _Simulator(elaborated, engine(elaborated, layout))
+    return RestoredSimulator(elaborated, engine(elaborated, layout))
 
 
 def _record_of(identity: Identity) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sim.engine.internals import Matches, PriorityMatch
 
-__all__ = ["Switch", "Switches"]
+__all__ = ["Switch", "Switches", "arms_by_number"]
 
 _CHOICE = 8
 """Limit in bits of a value that indexes a table."""
@@ -31,11 +31,13 @@ class Switch:
 
     def choose(self, results: Mapping[int, int], otherwise: int) -> tuple[int, ...]:
         """Returns, for each value, the result of its arm, or ``otherwise``."""
-        return tuple(results.get(arm, otherwise) for arm in _arms(len(self.value), self.patterns))
+        return tuple(
+            results.get(arm, otherwise) for arm in arms_by_number(len(self.value), self.patterns)
+        )
 
 
 @cache
-def _arms(width: int, patterns: tuple[tuple[_Pattern, ...], ...]) -> tuple[int, ...]:
+def arms_by_number(width: int, patterns: tuple[tuple[_Pattern, ...], ...]) -> tuple[int, ...]:
     """Returns, for each number of this width, the index of the first arm that matches it, or -1."""
     return tuple(
         next(

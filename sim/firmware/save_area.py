@@ -126,7 +126,7 @@ class SavedWarp:
         self._memory.write_number(self._record + RECORD[name], _WORD_BYTES, value)
 
     @property
-    def place(self) -> tuple[tuple[int, int, int], int]:
+    def position(self) -> tuple[tuple[int, int, int], int]:
         """The CTA's position in the grid, and the warp's number in the CTA."""
         x, y, z, number = (
             self._memory.read_number(

@@ -229,7 +229,30 @@ def build(
     make_folder(folder)
     platform = top.platform
     say("elaboration")
-    plan = platform.prepare(
+    commands = _prepare(top, folder)
+    tools = versions(folder, say, "ecppack")
+    result = Bitstream(
+        board,
+        preset,
+        f"{platform.device}, {platform.package}, speed grade {platform.speed}",
+        top.frequency / 1e6,
+        folder / f"{_NAME}.bit",
+        tools=tools,
+    )
+    say("synthesis")
+    netlist = _synthesize(commands["yosys"], folder, tools["yosys"], say)
+    names = names_of(netlist)
+    result.units = _units(netlist, names)
+    say(f"{result.total['lut4']:,} LUT4, {result.total['ff']:,} FF")
+    _place_and_route(result, commands["nextpnr-ecp5"], folder, seeds, names, say)
+    say("bitstream")
+    run_tool("ecppack", commands["ecppack"], folder, "ecppack.log", [result.path.name])
+    return result, LocalBuildProducts(str(folder))
+
+
+def _prepare(top: BoardTop, folder: Path) -> dict[str, list[str]]:
+    """Elaborates a top, and writes the tools' files to ``folder``. Returns each tool's arguments."""
+    plan = top.platform.prepare(
         top,
         _NAME,
         script_after_read=_SYNTHESIS,
@@ -240,37 +263,43 @@ def build(
         f"--report {_REPORT}",
     )
     plan.extract(folder)
-    tools = versions(folder, say, "ecppack")
-    commands = dict(_commands(plan.files[f"build_{_NAME}.sh"]))
-    result = Bitstream(
-        board,
-        preset,
-        f"{platform.device}, {platform.package}, speed grade {platform.speed}",
-        top.frequency / 1e6,
-        folder / f"{_NAME}.bit",
-        tools=tools,
-    )
-    say("synthesis")
+    return dict(_commands(plan.files[f"build_{_NAME}.sh"]))
+
+
+def _synthesize(
+    arguments: list[str], folder: Path, version: str, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """The top's netlist, made by Yosys, or by an earlier run of it on the same design."""
     if not run_tool_once(
         "yosys",
-        commands["yosys"],
+        arguments,
         folder,
         "yosys.log",
-        tools["yosys"],
+        version,
         [f"{_NAME}.il", f"{_NAME}.ys"],
         [f"{_NAME}.json"],
     ):
         say(KEPT)
-    netlist = json.loads((folder / f"{_NAME}.json").read_text(encoding="utf-8"))["modules"][_NAME]
-    names = names_of(netlist)
-    result.units = _units(netlist, names)
-    say(f"{result.total['lut4']:,} LUT4, {result.total['ff']:,} FF")
+    return json.loads((folder / f"{_NAME}.json").read_text(encoding="utf-8"))["modules"][_NAME]
+
+
+def _place_and_route(
+    result: Bitstream,
+    arguments: list[str],
+    folder: Path,
+    seeds: Sequence[int],
+    names: Mapping[str, str],
+    say: Callable[[str], None],
+) -> None:
+    """Runs nextpnr with one seed after the other until a placement meets all clocks, adds their timings to
+    ``result``, and leaves the configuration of the best one.
+    """
     config = folder / f"{_NAME}.config"
     for seed in seeds:
         say(f"placement and routing, seed {seed}")
         run_tool(
             "nextpnr-ecp5",
-            [*commands["nextpnr-ecp5"], "--seed", str(seed)],
+            [*arguments, "--seed", str(seed)],
             folder,
             f"seed{seed}.log",
             [_REPORT, config.name],
@@ -284,9 +313,6 @@ def build(
         if result.met:
             break
     (folder / "best.config").replace(config)
-    say("bitstream")
-    run_tool("ecppack", commands["ecppack"], folder, "ecppack.log", [result.path.name])
-    return result, LocalBuildProducts(str(folder))
 
 
 def _rates(result: Bitstream, timing: Timing) -> str:

@@ -133,7 +133,7 @@ def _buffer(text: str, part: str) -> Buffer | None:
 
 
 @dataclass(frozen=True)
-class _Item:
+class _StructurePiece:
     """A field of a structure."""
 
     content: bytes
@@ -156,22 +156,22 @@ def _pieces(text: str, items: str) -> Iterator[str]:
     yield items[begin:]
 
 
-def _item(text: str, part: str) -> _Item:
+def _item(text: str, part: str) -> _StructurePiece:
     """Parses a field of a structure."""
     if (nested := _NESTED.fullmatch(part)) is not None:
         return _laid_out(text, nested["items"])
     if (buffer := _buffer(text, part)) is not None:
-        return _Item(bytes(ADDRESS_BYTES), ADDRESS_BYTES, ((0, buffer),))
+        return _StructurePiece(bytes(ADDRESS_BYTES), ADDRESS_BYTES, ((0, buffer),))
     if (number := _number(text, part, "=")) is not None:
         content = (number.value & (1 << 8 * number.size) - 1).to_bytes(number.size, "little")
-        return _Item(content, number.size)
+        return _StructurePiece(content, number.size)
     raise ArgumentError(
         f"argument {text!r}: {part!r} is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor "
         "buf:NAME=@FILE nor struct(ITEM,...)"
     )
 
 
-def _laid_out(text: str, items: str) -> _Item:
+def _laid_out(text: str, items: str) -> _StructurePiece:
     """Lays out a structure as C does."""
     content, alignment = b"", 1
     buffers: list[tuple[int, Buffer]] = []
@@ -181,7 +181,7 @@ def _laid_out(text: str, items: str) -> _Item:
         buffers += [(len(content) + place, buffer) for place, buffer in item.buffers]
         content += item.content
         alignment = max(alignment, item.alignment)
-    return _Item(content + bytes(-len(content) % alignment), alignment, tuple(buffers))
+    return _StructurePiece(content + bytes(-len(content) % alignment), alignment, tuple(buffers))
 
 
 def parse_argument(text: str) -> Argument:

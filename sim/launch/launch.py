@@ -382,13 +382,7 @@ def _place(
     data_base = memory.allocate(
         region("globals"), len(module.data.content), max(module.data.alignment, 256)
     )
-    addresses = dict(module.code.symbols)
-    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
-    for bank in (
-        *module.constants.values(),
-        *(bank for kernel in module.kernels.values() for bank in kernel.constants.values()),
-    ):
-        addresses |= bank.symbols
+    addresses = _symbol_addresses(module, data_base)
     variables = {
         name: (data_base + offset, _size_of(module.data, name))
         for name, offset in module.data.symbols.items()
@@ -406,15 +400,9 @@ def _place(
         }
     memory.write(program_base, _patched(module.name, module.code, addresses, constants))
     memory.write(data_base, _patched(module.name, module.data, addresses, constants))
-    banks = {
-        bank: _whole_bank(_patched(module.name, data, addresses, constants))
-        for bank, data in module.constants.items()
-    }
+    banks = _whole_banks(module.name, module.constants, addresses, constants)
     kernel_banks = {
-        kernel.name: {
-            bank: _whole_bank(_patched(module.name, data, addresses, constants))
-            for bank, data in kernel.constants.items()
-        }
+        kernel.name: _whole_banks(module.name, kernel.constants, addresses, constants)
         for kernel in module.kernels.values()
     }
     for bank, base in bank_addresses.items():
@@ -449,6 +437,31 @@ def _size_of(data: SectionData, name: str) -> int:
         )
         - start
     )
+
+
+def _symbol_addresses(module: Module, data_base: int) -> dict[str, int]:
+    """What symbols stand for: pcs of the code, addresses of variables, offsets in constant banks."""
+    addresses = dict(module.code.symbols)
+    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
+    for bank in (
+        *module.constants.values(),
+        *(bank for kernel in module.kernels.values() for bank in kernel.constants.values()),
+    ):
+        addresses |= bank.symbols
+    return addresses
+
+
+def _whole_banks(
+    name: str,
+    banks: Mapping[int, SectionData],
+    addresses: Mapping[str, int],
+    constants: Mapping[str, int],
+) -> dict[int, bytes]:
+    """Constant banks of the module ``name`` with their symbols resolved, and with the zeros that drivers append."""
+    return {
+        bank: _whole_bank(_patched(name, data, addresses, constants))
+        for bank, data in banks.items()
+    }
 
 
 def _whole_bank(content: bytes) -> bytes:

@@ -27,6 +27,8 @@ __all__ = [
     "WrittenFlags",
     "compare",
     "compare_flow",
+    "condition_nibbles",
+    "lowest_bit",
     "memory_difference",
 ]
 
@@ -42,7 +44,7 @@ class Difference:
     warp: int
     pc: int
     word: int
-    what: str
+    description: str
     hardware: str
     reference: str
     text: str
@@ -50,7 +52,7 @@ class Difference:
 
     def __str__(self) -> str:
         lines = [
-            f"difference    cycle {self.cycle}, warp {self.warp}: {self.what}",
+            f"difference    cycle {self.cycle}, warp {self.warp}: {self.description}",
             f"instruction   {self.pc:#06x}  {self.word:016x}  {self.text}",
             f"hardware      {self.hardware}",
             f"reference     {self.reference}",
@@ -61,8 +63,8 @@ class Difference:
 class MismatchError(Exception):
     """A mismatch between hardware and warp model."""
 
-    def __init__(self, what: str, hardware: object, reference: object) -> None:
-        super().__init__(what, hardware, reference)
+    def __init__(self, description: str, hardware: object, reference: object) -> None:
+        super().__init__(description, hardware, reference)
 
 
 @dataclass
@@ -100,9 +102,9 @@ def compare(
         if hardware != reference:
             raise MismatchError(f"P{number}", f"{hardware:08x}", f"{reference:08x}")
     if (instruction.conditions or record.condition is not None) and flags.conditions != (
-        nibbles := _nibbles(warp.condition)
+        nibbles := condition_nibbles(warp.condition)
     ):
-        thread = _lowest(flags.conditions ^ nibbles) // FLAGS_BITS
+        thread = lowest_bit(flags.conditions ^ nibbles) // FLAGS_BITS
         raise MismatchError(
             f"CC of thread {thread}",
             *(
@@ -124,7 +126,7 @@ def _compare_registers(instruction: HardwareInstruction, warp: Warp, record: Ret
             raise MismatchError(f"threads that write R{number}", f"{mask:08x}", f"{threads:08x}")
         wanted = int.from_bytes(warp.rows[number].tobytes(), "little") & spread(mask, WORD_BITS)
         if values != wanted:
-            thread = _lowest(values ^ wanted) // WORD_BITS
+            thread = lowest_bit(values ^ wanted) // WORD_BITS
             raise MismatchError(
                 f"R{number} of thread {thread}",
                 f"{of_thread(values, thread):#010x}",
@@ -169,12 +171,12 @@ def memory_difference(hardware: Memory, reference: Memory, but: Container[str] =
     return None
 
 
-def _lowest(bits: int) -> int:
+def lowest_bit(bits: int) -> int:
     """Returns the index of the lowest bit that is 1."""
     return (bits & -bits).bit_length() - 1
 
 
-def _nibbles(condition: Condition) -> int:
+def condition_nibbles(condition: Condition) -> int:
     """Returns CC of a warp: a nibble for each thread, in the layout of Flags."""
     return sum(
         (spread(getattr(condition, name), FLAGS_BITS) & _FIRST_FLAGS) << place

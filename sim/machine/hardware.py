@@ -43,17 +43,17 @@ _NAMES = {address: name for name, address in REGISTERS.items()}
 
 
 @dataclass
-class _Run:
+class _HardwareRun:
     """One run of a launch: the host's commands, the memory service, and the outcome.
 
     Attributes:
-        places: Addresses of local memory and of the descriptor.
+        addresses: Addresses of local memory and of the descriptor.
         ctx: The context of the simulation's testbench.
         levels: The attention levels that were last seen.
     """
 
     launch: Launch
-    places: tuple[int, int]
+    addresses: tuple[int, int]
     limit: int
     progress: Callable[[int], object]
     report_mask: int
@@ -113,7 +113,7 @@ class Hardware(BaseMachine):
         self.latency, self.disorder, self._vcd = latency, disorder, vcd
         self._simulator = make_simulator(harness, engine)
         self._simulator.add_clock(PERIOD)
-        self._now: _Run | None = None
+        self._now: _HardwareRun | None = None
         self.trouble: Callable[[int], Trouble] = lambda _number: ON_TIME
         self.on_instruction: Callable[[Warp, int], object] | None = None
         self.on_trap_entry: Callable[[Warp, bool, bool], object] | None = None
@@ -168,7 +168,7 @@ class Hardware(BaseMachine):
             None if self.disorder is None else Random(self.disorder),
             self.trouble,
         )
-        self._now = now = _Run(
+        self._now = now = _HardwareRun(
             launch,
             places,
             limit,
@@ -203,7 +203,7 @@ class Hardware(BaseMachine):
         self._simulator.run()
 
     @property
-    def _run(self) -> _Run:
+    def _run(self) -> _HardwareRun:
         """The current run, or the last one."""
         assert self._now is not None
         return self._now
@@ -249,7 +249,7 @@ class Hardware(BaseMachine):
         ctx.set(self.harness.sm.policy, self.policy)
         await self.serve(
             now.launch,
-            now.places,
+            now.addresses,
             now.limit,
             now.result,
             report_mask=now.report_mask,

@@ -42,7 +42,7 @@ from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import Retirement
 from sim.model.warp.state import Cta, Warp
 
-__all__ = ["Lockstep"]
+__all__ = ["Lockstep", "Withdrawal", "reads_time"]
 
 _FLOW = kinds_where(lambda rule: rule.unit == "flow")
 _SHARED_ORDER = {
@@ -79,7 +79,7 @@ class _Slot:
 
 
 @dataclass(frozen=True)
-class _Withdrawal:
+class Withdrawal:
     """The withdrawal of a warp's arrival at a barrier, so that the warp can enter the trap."""
 
     warp: int
@@ -125,7 +125,7 @@ class Lockstep:
         self._lanes = params.lanes
         self._slots = [_Slot() for _ in range(params.warps)]
         self._by_sequence: dict[tuple[int, int], HardwareInstruction] = {}
-        self._orders: dict[str, deque[HardwareInstruction | _Withdrawal]] = {
+        self._orders: dict[str, deque[HardwareInstruction | Withdrawal]] = {
             "memory": deque(),
             "barrier": deque(),
         }
@@ -215,13 +215,13 @@ class Lockstep:
         order, number = self._orders["barrier"], event.fields["warp"]
         counted = 0
         while counted < len(order) and (
-            isinstance(entry := order[counted], _Withdrawal) or entry.complete
+            isinstance(entry := order[counted], Withdrawal) or entry.complete
         ):
             counted += 1
         own = self._slots[number].waiting
         arrived = [place for place, entry in enumerate(order) if any(entry is each for each in own)]
         order.insert(
-            max([counted, *(place + 1 for place in arrived)]), _Withdrawal(number, event.cycle)
+            max([counted, *(place + 1 for place in arrived)]), Withdrawal(number, event.cycle)
         )
         self._advance()
 
@@ -252,7 +252,7 @@ class Lockstep:
     def _withdraw(self) -> None:
         """Executes withdrawals that are next in order."""
         order = self._orders["barrier"]
-        while order and isinstance(withdrawal := order[0], _Withdrawal):
+        while order and isinstance(withdrawal := order[0], Withdrawal):
             order.popleft()
             number = withdrawal.warp
             try:
@@ -376,7 +376,7 @@ class Lockstep:
         self, instruction: HardwareInstruction, warp: Warp, record: Retirement
     ) -> None:
         """Gives an instruction that depends on time the value that the hardware read."""
-        if not _is_timed(instruction.word):
+        if not reads_time(instruction.word):
             return
         for number, (threads, _) in record.registers.items():
             mask, values = instruction.registers.get(number, (0, 0))
@@ -409,7 +409,7 @@ class Lockstep:
 
 
 @lru_cache(CACHED_MASKS)
-def _is_timed(word: int) -> bool:
+def reads_time(word: int) -> bool:
     """Whether an instruction reads a value that depends on time."""
     form = find(word)
     return (

@@ -35,7 +35,7 @@ class MemoryBehaviour:
 
 
 @dataclass
-class _Request:
+class _PortRequest:
     """A request, the first cycle in which its response may be sent, and the response, once the
     request has been performed.
     """
@@ -61,7 +61,7 @@ class MemoryServer:
         self, port: Any, memory: Memory, behaviour: MemoryBehaviour, random: Random
     ) -> None:
         self._port, self._memory, self._behaviour, self._random = port, memory, behaviour, random
-        self._queues: dict[int, deque[_Request]] = {}
+        self._queues: dict[int, deque[_PortRequest]] = {}
         self._in_beats = "beat" in dict(port.request.payload.shape())
         self._coming: Any = None
         self.reads = self.writes = 0
@@ -137,13 +137,13 @@ class MemoryServer:
         else:
             self.reads += 1
         due = cycle + self._random.randint(*self._behaviour.latency) - 1
-        waiting = _Request(due, request)
+        waiting = _PortRequest(due, request)
         self._queues.setdefault(request.tag, deque()).append(waiting)
         self.depths[sum(map(len, self._queues.values()))] += 1
         if not self._behaviour.late:
             self._performed(waiting)
 
-    def _performed(self, waiting: _Request) -> dict[str, int]:
+    def _performed(self, waiting: _PortRequest) -> dict[str, int]:
         """Performs a request, unless that was done already; returns the response."""
         if waiting.response is not None:
             return waiting.response

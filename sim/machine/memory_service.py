@@ -41,7 +41,7 @@ def _places(layout: data.StructLayout) -> dict[str, tuple[int, int]]:
 
 
 @dataclass
-class _Request:
+class _ServiceRequest:
     """A request in flight.
 
     Attributes:
@@ -93,7 +93,7 @@ class MemoryService:
             _places(memory_request(tag_bits)),
             _places(memory_response(tag_bits)),
         )
-        self._waiting: dict[int, deque[_Request]] = {}
+        self._waiting: dict[int, deque[_ServiceRequest]] = {}
         self._turn = self._count = 0
         self.reads = self.writes = 0
 
@@ -118,7 +118,7 @@ class MemoryService:
             self.writes += 1
         else:
             self.reads += 1
-        request = _Request(field, cycle, cycle + self._latency + late, error)
+        request = _ServiceRequest(field, cycle, cycle + self._latency + late, error)
         queue = self._waiting.setdefault(field["tag"] if self._disorder is not None else 0, deque())
         if self._disorder is not None:
             request.due = cycle + self._disorder.randint(1, self._latency) + late
@@ -167,7 +167,7 @@ class MemoryService:
         for request in sorted(requests, key=lambda request: request.performed):
             self._do(request)
 
-    def _do(self, request: _Request) -> None:
+    def _do(self, request: _ServiceRequest) -> None:
         field = request.fields
         address, error, content = field["address"] * LINE_BYTES, 0, 0
         try:

@@ -19,7 +19,7 @@ from sim.machine.timeline import IssuedInstruction, Timeline
 from sim.toolchain.assembly.spelling import spell
 from sim.waves.traces import bits_of
 
-__all__ = ["Cost", "Profile"]
+__all__ = ["Cost", "PipelineWatch", "Profile", "SerialWatch"]
 
 ISSUE_CYCLES = 2
 """Cycles from the selection of an instruction to the report of its issue; a serial machine reports
@@ -120,7 +120,7 @@ class _MemoryWatch(ABC):
         """Counts this many cycles without a change."""
 
 
-class _PipelineWatch(_MemoryWatch):
+class PipelineWatch(_MemoryWatch):
     """Observes the pipelined memory unit: instructions by their slots."""
 
     def __init__(self, unit: Any, _params: SmParams) -> None:
@@ -171,7 +171,7 @@ class _PipelineWatch(_MemoryWatch):
             counted[pc] += cycles
 
 
-class _SerialWatch(_MemoryWatch):
+class SerialWatch(_MemoryWatch):
     """Observes a serial machine's memory unit, which has one instruction and moves one word at a
     time, without conflicts.
     """
@@ -212,13 +212,13 @@ class Profile:
 
     def watched(self, sm: Any) -> list[Any]:
         """Returns the observed signals of the machine, and their receiver."""
-        watch = _SerialWatch if self.timeline.params.serial else _PipelineWatch
+        watch = SerialWatch if self.timeline.params.serial else PipelineWatch
         self._memory: _MemoryWatch = watch(sm.core.memory, self.timeline.params)
         return [*self.timeline.watched(sm), (self._memory.signals, self._memory.changes)]
 
-    def finish(self, cycles: int, ran: int) -> None:
+    def finish(self, cycles: int, grid_cycles: int) -> None:
         """Ends the recording; see :class:`Timeline`."""
-        self.timeline.finish(cycles, ran)
+        self.timeline.finish(cycles, grid_cycles)
         self._memory.finish(cycles)
         warps: list[list[IssuedInstruction]] = [[] for _ in range(self.timeline.params.warps)]
         for one in self.timeline.executed:

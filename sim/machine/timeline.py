@@ -65,7 +65,7 @@ class Timeline:
         executed: Instructions, in the order of issue.
         cycles: Length of the recording from the reset on, in cycles, as a waveform counts;
             available after ``finish``.
-        ran: Number of these cycles in which the grid ran; available after ``finish``.
+        grid_cycles: Number of these cycles in which the grid ran; available after ``finish``.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -77,7 +77,7 @@ class Timeline:
         warps = self.params.warps
         self.spans: list[Span] = []
         self.executed: list[IssuedInstruction] = []
-        self.cycles = self.ran = 0
+        self.cycles = self.grid_cycles = 0
         self._present: dict[int, tuple[int, WaitReason]] = {}
         """The state of each live warp, and its first cycle."""
         self._active = [0] * warps
@@ -104,10 +104,10 @@ class Timeline:
         """The cycle in which the last warp has ended, as far as recorded."""
         return max((span.end for span in self.spans), default=self.cycles)
 
-    def finish(self, cycles: int, ran: int) -> None:
-        """Ends the recording; see ``cycles`` and ``ran``."""
+    def finish(self, cycles: int, grid_cycles: int) -> None:
+        """Ends the recording; see ``cycles`` and ``grid_cycles``."""
         self._reader.finish(cycles)
-        self.cycles, self.ran = cycles, ran
+        self.cycles, self.grid_cycles = cycles, grid_cycles
         for warp in range(self.params.warps):
             self._change(cycles, warp, WaitReason.NOT_LIVE)
 

@@ -8,7 +8,7 @@ from rtl.layouts import DEPTH_BITS, InstructionKind, errors_by_source
 from rtl.serial.core import SerialCore
 from sim.waves import Mark, Text, Trace, View, error_text, instruction_text
 
-__all__ = ["machine_traces"]
+__all__ = ["StackDepth", "machine_traces"]
 
 _SHOWN_WARPS = 4
 """Number of warps whose group of traces is initially open."""
@@ -56,7 +56,7 @@ def _token(warp: int) -> Callable[..., str | None]:
     return decode
 
 
-class _Depth:
+class StackDepth:
     """The depth of a warp's stack: a push reports its own token, any other change the token that is
     then on top.
     """
@@ -65,6 +65,7 @@ class _Depth:
         self._warp, self._tokens = warp, 0
 
     def __call__(self, pushed: int, pusher: int, committed: int, whose: int, last: int) -> str:
+        """The number of tokens, as text."""
         if committed and whose == self._warp:
             self._tokens = (last + 1) % (1 << DEPTH_BITS)
         if pushed and pusher == self._warp:
@@ -119,7 +120,7 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
             ),
         ),
         "depth": Text(
-            _Depth(warp),
+            StackDepth(warp),
             (
                 pushed.valid,
                 pushed.payload.warp,
@@ -132,32 +133,23 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
     }
 
 
-def machine_traces(harness: Any) -> View:
-    """The traces of each warp and of the machine, and those of issue, lanes, flow and memory.
+def _machine(sm: Any) -> dict[str, Any]:
+    """The story of the machine."""
+    core, trap = sm.core, sm.core.trap_state
+    return {
+        "busy": sm.distributor.control.busy,
+        "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
+        "interrupt": sm.interrupt,
+        "spill": core.stack_events.spill,
+        "fill": core.stack_events.fill,
+        "diverged": core.diverged,
+    }
 
-    The view begins where a warp traps or fails, else where one spills or diverges, else with the
-    first instruction.
-    """
-    core, distributor = harness.sm.core, harness.sm.distributor
-    trap, retired = core.trap_state, core.retired
+
+def _retirement(retired: Any) -> dict[str, Any]:
+    """What instructions do: they are issued, write registers, and change the flow."""
     issued, written, flow = retired.issued, retired.written.payload, retired.flow
-    arbiter, port, bus = harness.sm.arbiter, harness.sm.arbiter.port, harness.sm.registers.bus
-    warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
-    traces: dict[str, Any] = {
-        "machine": {
-            "busy": distributor.control.busy,
-            "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
-            "interrupt": harness.sm.interrupt,
-            "spill": core.stack_events.spill,
-            "fill": core.stack_events.fill,
-            "diverged": core.diverged,
-        },
-        **warps,
-        "launch": {
-            "running": Trace(distributor.running, "bin"),
-            "valid": core.launch.valid,
-            "warp": core.launch.payload,
-        },
+    return {
         "issue": {
             "valid": issued.valid,
             "warp": Trace(issued.payload.warp, "dec"),
@@ -182,6 +174,13 @@ def machine_traces(harness: Any) -> View:
             "terminated": flow.payload.terminated,
             "error": error_text(flow.valid, flow.payload.error),
         },
+    }
+
+
+def _memory(core: Any, arbiter: Any) -> dict[str, Any]:
+    """The requests of each client of memory, and the port that they share."""
+    port = arbiter.port
+    return {
         "memory": {
             "request": core.unit_memory.request.valid,
             "address": core.unit_memory.request.payload.address,
@@ -205,6 +204,26 @@ def machine_traces(harness: Any) -> View:
             "answer": port.response.valid,
             "answered": port.response.payload.tag,
         },
+    }
+
+
+def machine_traces(harness: Any) -> View:
+    """The story of each warp, and of the machine; beside it issue, lanes, flow, memory. It begins where a warp traps or
+    fails, or else where one spills or diverges, or with the first instruction."""
+    core, distributor = harness.sm.core, harness.sm.distributor
+    trap, retired = core.trap_state, core.retired
+    bus = harness.sm.registers.bus
+    warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
+    traces: dict[str, Any] = {
+        "machine": _machine(harness.sm),
+        **warps,
+        "launch": {
+            "running": Trace(distributor.running, "bin"),
+            "valid": core.launch.valid,
+            "warp": core.launch.payload,
+        },
+        **_retirement(retired),
+        **_memory(core, harness.sm.arbiter),
         "host": {
             "read": bus.read,
             "write": bus.write,
@@ -230,7 +249,7 @@ def machine_traces(harness: Any) -> View:
             Mark("error", errors, lambda *valid: any(valid)),
             Mark("spill", (core.stack_events.spill,)),
             Mark("divergence", (core.diverged,)),
-            Mark("start", (issued.valid,)),
+            Mark("start", (retired.issued.valid,)),
         ),
         _CYCLE_PIXELS,
     )

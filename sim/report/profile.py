@@ -120,7 +120,7 @@ def content(profile: Profile, lines: Lines) -> dict[str, Any]:
     for cost in profile.costs.values():
         waits.update(cost.waits)
     return {
-        "cycles": profile.timeline.ran,
+        "cycles": profile.timeline.grid_cycles,
         "warp_cycles": _total(profile),
         "waits": _by_reason(waits),
         "issues": sum(cost.issues for cost in profile.costs.values()),
@@ -181,7 +181,7 @@ def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Seque
     most = costs[0].cycles if costs else 1
     parts = [
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>The grid ran {profile.timeline.ran:,} "
+        f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>The grid ran {profile.timeline.grid_cycles:,} "
         f"cycles; its warps lived {whole:,} altogether, which the instructions below share: "
         f"{_summary(profile)}. "
         f'Point at a bar: how many cycles went by for each reason.</p>\n<p class="key">'

@@ -47,7 +47,7 @@ def page(timeline: Timeline, title: str) -> str:
     content = {
         "title": title,
         "cycles": timeline.end,
-        "ran": timeline.ran,
+        "ran": timeline.grid_cycles,
         "texts": list(texts),
         "spans": spans,
         "executed": executed,

@@ -69,7 +69,7 @@ class Interrupted(KeyboardInterrupt):
         return _EXIT_CODE + self.number
 
 
-class _State:
+class _DeferredInterrupts:
     """The state of signals in this process.
 
     Attributes:
@@ -84,7 +84,7 @@ class _State:
         self.last = -_SAME
 
 
-_state = _State()
+_state = _DeferredInterrupts()
 
 
 def interrupted(request: KeyboardInterrupt) -> Interrupted:

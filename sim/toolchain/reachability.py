@@ -26,13 +26,13 @@ def reached(module: Module, kernel: EntryPoint) -> Iterator[tuple[int, int]]:
     """Yields address and word of the instructions that threads of ``kernel`` can reach, in
     ascending order.
     """
-    walk = _Walk(module, kernel)
+    walk = _CodeWalk(module, kernel)
     walk.go(kernel.entry)
     for address in sorted(walk.found):
         yield address, walk.found[address]
 
 
-class _Walk:
+class _CodeWalk:
     """A walk over the code. ``found`` are the words found so far by their addresses."""
 
     def __init__(self, module: Module, kernel: EntryPoint) -> None:

@@ -87,7 +87,7 @@ class _Watcher(ABC):
         """
 
 
-class _Text(_Watcher):
+class _TextVariable(_Watcher):
     """Text that is computed from signals."""
 
     def __init__(self, writer: VCDWriter, root: str, leaf: TextLeaf) -> None:
@@ -195,7 +195,7 @@ class Tracer:
         self._watchers: list[_Watcher] = []
         for leaf in flatten(view.traces):
             if isinstance(leaf, TextLeaf):
-                self._watch(_Text(writer, root, leaf))
+                self._watch(_TextVariable(writer, root, leaf))
             else:
                 self._signal(leaf.signal).leaves.append(_Leaf(writer, root, leaf))
         for mark in self._marks:

@@ -88,7 +88,7 @@ class View:
 
     Attributes:
         traces: All traces.
-        story: Names of the traces that are on top and open; the groups of the others are closed.
+        expanded: Names of the traces that are on top and open; the groups of the others are closed.
             None: all are open.
         marks: Events, the most interesting one first: the view begins at the first of them that
             happens.
@@ -96,13 +96,13 @@ class View:
     """
 
     traces: Traces
-    story: Sequence[str] | None = None
+    expanded: Sequence[str] | None = None
     marks: Sequence[Mark] = ()
     cycle_pixels: int = 60
 
     def ordered(self) -> tuple[Traces, Traces]:
         """Returns the story, and the other traces."""
-        story = self.traces.keys() if self.story is None else self.story
+        story = self.traces.keys() if self.expanded is None else self.expanded
         return (
             {name: self.traces[name] for name in story},
             {name: item for name, item in self.traces.items() if name not in story},

@@ -388,7 +388,7 @@ def profile():
         for at, spent in enumerate(waits, 1)
     }
     hottest = sorted(costs.values(), key=lambda cost: -cost.cycles)
-    return fake(costs=costs, hottest=hottest, timeline=fake(ran=1234))
+    return fake(costs=costs, hottest=hottest, timeline=fake(grid_cycles=1234))
 
 
 def test_the_text_of_a_profile_has_columns_of_equal_width():
@@ -474,7 +474,9 @@ def test_the_page_of_a_profile_has_bars_shares_and_the_lines_of_the_source():
         ("6", "stall 6"),
         ("4", "ready 4"),
     ]
-    assert "Instructions" in page(fake(costs={}, hottest=[], timeline=fake(ran=0)), "", {}, {})
+    assert "Instructions" in page(
+        fake(costs={}, hottest=[], timeline=fake(grid_cycles=0)), "", {}, {}
+    )
 
 
 def test_exceptions_have_the_numbers_of_cuda_gdb():

@@ -139,7 +139,7 @@ def test_the_check_of_the_setup_says_what_is_there(packages, monkeypatch):
     monkeypatch.setattr(setup, "missing_tool", lambda: None)
     monkeypatch.setattr(setup, "find_spec", lambda name: name if name == "tinygrad" else None)
     add(packages, "cuda_nvrtc/lib/libnvrtc.so.11.2")
-    assert [(line.what.split(",")[0], line.there) for line in check_setup()] == [
+    assert [(line.component.split(",")[0], line.is_installed) for line in check_setup()] == [
         ("a C compiler", True),
         ("numba", False),
         ("NVVM and libdevice", False),
@@ -149,7 +149,7 @@ def test_the_check_of_the_setup_says_what_is_there(packages, monkeypatch):
     ]
     assert all("install" in line.install for line in check_setup())
     monkeypatch.setattr(setup, "missing_tool", lambda: "none")
-    assert not check_setup()[0].there
+    assert not check_setup()[0].is_installed
 
 
 # Tables of launches

@@ -155,7 +155,7 @@ def test_all_that_a_warp_is_is_saved_and_comes_back(registers):
     warp = area.warps(machine.memory)[0]
     live = [thread for thread in range(WARP_THREADS) if warp.live >> thread & 1]
     assert warp.live == ~(expected.masks.exited | expected.masks.killed) & 0xFFFF_FFFF
-    assert warp.place == ((0, 0, 0), 0)
+    assert warp.position == ((0, 0, 0), 0)
     assert (warp.pc, warp.masks, without_holes(warp.stack)) == (
         expected.pc,
         expected.masks,
@@ -204,7 +204,7 @@ def test_each_warp_has_its_record():
     )
     machine = held(area)
     found = area.warps(machine.memory)
-    assert {slot: warp.place[1] for slot, warp in found.items()} == {0: 0, 1: 1}
+    assert {slot: warp.position[1] for slot, warp in found.items()} == {0: 0, 1: 1}
     assert sorted(warp.word("STATUS") for warp in found.values()) == [0, 1 << 2]
     released(machine)
     assert area.warps(machine.memory) == {}

@@ -25,9 +25,9 @@ from sim.engine.errors import EngineError, FineLoopError
 from sim.engine.identity import Identity
 from sim.engine.layout import DesignSignal, SignalDriver, StateLayout
 from sim.engine.locations import MemoryLocation, SignalLocation, WordBits
-from sim.engine.messages import Message, _Value
+from sim.engine.messages import FormattedValue, Message
 from sim.engine.netlist import check_supported, driven_signals, undriven_signals, with_ports
-from sim.engine.restore import _Restored
+from sim.engine.restore import RestoredDesign
 from testbench.engine.designs import Zoo
 
 DEFAULT = ["-O1", "-std=c++17", "-fPIC"]
@@ -267,7 +267,7 @@ def test_a_layout_is_restored_from_its_record(tmp_path):
     layout = StateLayout(
         Path("folder/model.so"),
         True,
-        [Message("print", "a:1", False, ("x", _Value(3, True, 1, "d")))],
+        [Message("print", "a:1", False, ("x", FormattedValue(3, True, 1, "d")))],
         domains,
         memories=[(rows, MemoryLocation(2, 10, 3))],
         inputs=[a, hidden, clock, reset, other],
@@ -311,7 +311,7 @@ def test_a_layout_is_restored_from_its_record(tmp_path):
 
 def test_a_restored_design_has_the_domains_of_the_whole():
     domain = SimpleNamespace()
-    made = _Restored({"sync": domain})
+    made = RestoredDesign({"sync": domain})
     assert made.fragment is made and made.lookup_domain("sync", None) is domain
     with pytest.raises(KeyError):
         made.lookup_domain("other", None)

@@ -9,7 +9,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from sim.engine import ENGINES, CompiledEngine, EngineError, engine_of, make_simulator
-from sim.engine.compiled import _Design
+from sim.engine.compiled import DesignProcess
 from sim.engine.internals import PyMemoryState, PySignalState
 from sim.engine.layout import DesignSignal, SignalDriver
 from sim.engine.model import FAILURE, TEXT
@@ -37,7 +37,7 @@ def process(*, settles=False, events=0):
         take_text=lambda: "said\n",
         failure=lambda: ("dir/file.py:12", "Assertion violated: bad"),
     )
-    return _Design(model), called
+    return DesignProcess(model), called
 
 
 def clock(level, called):
@@ -117,7 +117,7 @@ def test_what_a_step_reports_is_printed_and_raised(capsys):
     assert capsys.readouterr().out == "said\n"
     model: Any = fake(failure=lambda: ("", "bad"))
     with pytest.raises(AssertionError, match=r"^bad$"):
-        _Design(model).report(FAILURE)
+        DesignProcess(model).report(FAILURE)
 
 
 # Values

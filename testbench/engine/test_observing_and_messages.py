@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from sim.engine import ENGINES, make_simulator
 from sim.engine.cache import cache_folder, trim
 from sim.engine.clock import observe_all, run_cycles
-from sim.engine.messages import Message, Messages, _Value
+from sim.engine.messages import FormattedValue, Message, Messages
 from testbench.engine.designs import needs_compiled
 from testbench.simulation import simulate
 
@@ -133,7 +133,7 @@ def test_an_observer_of_a_simulation_that_is_reset_begins_again_at_cycle_0(engin
     ],
 )
 def test_a_value_is_printed_in_its_format_and_with_its_sign(width, signed, form, value, text):
-    assert _Value(width, signed, 1, form).text(value) == text
+    assert FormattedValue(width, signed, 1, form).text(value) == text
 
 
 def message(kind, *chunks, clocked=True, place="a.py:7"):
@@ -141,7 +141,7 @@ def message(kind, *chunks, clocked=True, place="a.py:7"):
 
 
 def test_prints_are_joined_in_order_with_values_of_several_words():
-    wide, small = _Value(100, False, 2, "x"), _Value(4, False, 1, "")
+    wide, small = FormattedValue(100, False, 2, "x"), FormattedValue(4, False, 1, "")
     found = Messages([message("print", "w=", wide, " s=", small, "\n"), message("print", "end")])
     found.take([0, 5, 1, 9, 1, 0, 7, 0, 3])
     assert found.text == "w=10000000000000005 s=9\nendw=7 s=3\n"
@@ -150,7 +150,7 @@ def test_prints_are_joined_in_order_with_values_of_several_words():
 
 
 def test_the_first_assertion_that_fails_is_kept_with_its_place():
-    number = _Value(4, False, 1, "")
+    number = FormattedValue(4, False, 1, "")
     found = Messages(
         [
             message("cover", place="c:1"),
@@ -172,7 +172,7 @@ def test_the_first_assertion_that_fails_is_kept_with_its_place():
 
 
 def test_messages_without_a_clock_are_known_and_a_record_has_everything():
-    value = _Value(9, True, 1, "d")
+    value = FormattedValue(9, True, 1, "d")
     made = message("print", "a", value, clocked=False)
     assert Message.restore(made.record()) == made
     assert Messages([message("print")]).combinational is False

@@ -18,7 +18,7 @@ from sim.engine.internals import (
     PartSelect,
     PriorityMatch,
 )
-from sim.engine.lower import Lowering, OutputBits, _cut, _runs
+from sim.engine.lower import Lowering, OutputBits, concatenation_places, split_output
 from testbench.engine.random_designs import RandomDesign
 from testbench.engine.test_translation import Translated, compared
 
@@ -371,17 +371,17 @@ def test_operations_are_taken_apart_into_words_and_into_bits_only_where_they_hav
 def test_a_value_is_cut_into_words_at_marks_where_possible_and_always_at_firm_ones(
     width, marks, firm, parts
 ):
-    assert _cut(width, marks, firm) == [OutputBits(*part) for part in parts]
+    assert split_output(width, marks, firm) == [OutputBits(*part) for part in parts]
 
 
 def test_a_value_is_concatenated_where_bits_are_no_neighbours():
     a, constant = [net_of(number) for number in range(100, 110)], net_of(0)
-    assert _runs(a) == [] and _runs([]) == []
-    assert _runs([a[0], a[1], a[5], a[6]]) == [2]
-    assert _runs([a[3], a[3], a[3], a[4]]) == []
-    assert _runs([a[3], a[2], a[1]]) == [1, 2]
-    assert _runs([constant, net_of(1), constant, a[0]]) == [3]
-    assert _runs([a[0], constant, constant]) == [1]
+    assert concatenation_places(a) == [] and concatenation_places([]) == []
+    assert concatenation_places([a[0], a[1], a[5], a[6]]) == [2]
+    assert concatenation_places([a[3], a[3], a[3], a[4]]) == []
+    assert concatenation_places([a[3], a[2], a[1]]) == [1, 2]
+    assert concatenation_places([constant, net_of(1), constant, a[0]]) == [3]
+    assert concatenation_places([a[0], constant, constant]) == [1]
 
 
 def net_of(number):

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from sim.engine.internals import PriorityMatch
 from sim.engine.netlist import to_netlist, with_ports
-from sim.engine.switches import Switches, _arms
+from sim.engine.switches import Switches, arms_by_number
 
 
 class Chosen(wiring.Component):
@@ -65,7 +65,7 @@ def test_for_each_number_the_first_arm_that_it_fits():
             expected.append(1)
         else:
             expected.append(2 if number & 8 else -1)
-    assert _arms(4, patterns) == tuple(expected)
+    assert arms_by_number(4, patterns) == tuple(expected)
 
 
 @pytest.mark.parametrize("width", [2, 8])

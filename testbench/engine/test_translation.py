@@ -5,13 +5,13 @@ from random import Random
 import pytest
 from amaranth.hdl import Fragment
 
-from sim.engine.emit import _Emitter
+from sim.engine.emit import Emitter
 from sim.engine.errors import FineLoopError
 from sim.engine.graph import WORD, StateWord
 from sim.engine.internals import FlipFlop, MemoryInstance, SyncReadPort, SyncWritePort
 from sim.engine.netlist import driven_signals, to_netlist, with_ports
 from sim.engine.pysim import PysimEngine
-from sim.engine.restore import _Simulator
+from sim.engine.restore import RestoredSimulator
 from testbench.engine.designs import Ripple, Zoo
 from testbench.engine.random_designs import RandomDesign, random_value
 from testbench.engine.test_graph import evaluator
@@ -29,7 +29,7 @@ class Translated:
         fine: set[int] = set()
         while True:
             try:
-                self.emitter = _Emitter(self.netlist, fine)
+                self.emitter = Emitter(self.netlist, fine)
                 self.program = self.emitter.program()
                 break
             except FineLoopError as loop:
@@ -150,7 +150,7 @@ def compared(made, drive, one_clock=True):
                 expected = made.after_an_edge(value, states, rows)
             await ctx.tick()
 
-    simulator = _Simulator(made.design, PysimEngine(made.design))
+    simulator = RestoredSimulator(made.design, PysimEngine(made.design))
     for domain in made.design.fragment.domains:
         simulator.add_clock(1e-6, domain=domain)
     simulator.add_testbench(testbench)

@@ -21,7 +21,7 @@ from rtl.params import PRESETS, SmParams
 from sim.board import machine as board_machine
 from sim.board import placing, stand_in
 from sim.board.errors import BoardError
-from sim.board.link import _Port, _runs
+from sim.board.link import PySerialPort, consecutive_lines
 from sim.board.machine import Board
 from sim.board.memory import BoardImage, BoardMemory
 from sim.board.placing import launch_with_stacks, share, stack_sizes
@@ -502,7 +502,7 @@ def test_time_stands_still_while_nothing_happens(serve):
 
 
 def test_reading_a_port_waits_for_a_byte_and_takes_what_is_there():
-    port: Any = _Port.__new__(_Port)
+    port: Any = PySerialPort.__new__(PySerialPort)
     asked = []
     for waiting, size, expected in ((0, 100, 1), (5, 100, 5), (500, 100, 100)):
         port._port = fake(in_waiting=waiting, read=lambda count: asked.append(count))
@@ -554,12 +554,12 @@ def test_bytes_in_the_ring_go_over_the_line_and_come_into_the_other(monkeypatch)
 
 def test_consecutive_lines_are_asked_for_together_up_to_a_limit():
     lines = [64 * number for number in (3, 1, 2, 7, *range(100, 170))]
-    assert list(_runs(lines)) == [(64, 3), (7 * 64, 1), (6400, 64), (164 * 64, 6)]
-    assert list(_runs([])) == []
+    assert list(consecutive_lines(lines)) == [(64, 3), (7 * 64, 1), (6400, 64), (164 * 64, 6)]
+    assert list(consecutive_lines([])) == []
 
 
 def test_a_port_says_how_much_it_has_written():
-    port: Any = _Port.__new__(_Port)
+    port: Any = PySerialPort.__new__(PySerialPort)
     port._port = fake(write=len)
     assert port.write(b"abc") == 3
 

@@ -248,7 +248,7 @@ def test_what_is_known_of_a_boards_lines_is_what_a_plain_account_has(seed):
                     image.put(line, content)
                     account[line] = "same", content
             case 2:
-                image.ran(first, end)
+                image.mark_running(first, end)
                 change(account, first, end, "same", "ran")
             case 3:
                 image.idle(first, end)

@@ -19,14 +19,14 @@ from sim.machine.comparison import (
     Difference,
     MismatchError,
     WrittenFlags,
-    _lowest,
-    _nibbles,
     compare,
     compare_flow,
+    condition_nibbles,
+    lowest_bit,
     memory_difference,
 )
 from sim.machine.hardware_instructions import HardwareInstruction
-from sim.machine.lockstep import _is_timed
+from sim.machine.lockstep import reads_time
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.model.warp.retirement import Retirement, WarpMasks
 from sim.model.warp.vector.lanes import Condition
@@ -123,7 +123,7 @@ def test_predicates_are_those_that_all_writes_so_far_made():
 
 def test_condition_codes_are_a_nibble_of_each_thread():
     condition = Condition(zero=0b0001, sign=0b0010, carry=0b0101, overflow=1 << 31)
-    bits = _nibbles(condition)
+    bits = condition_nibbles(condition)
     assert bits & 0xFFFF == 0x0425 and bits >> 124 == 8 and bits >> 16 & (1 << 108) - 1 == 0
     flags = WrittenFlags(conditions=bits)
     now = warp(condition=condition)
@@ -198,7 +198,7 @@ def test_nothing_more_is_compared_of_a_warp_that_has_ended_and_of_what_is_no_flo
 
 @pytest.mark.parametrize(("bits", "lowest"), [(1, 0), (2, 1), (0b1100, 2), (1 << 100, 100)])
 def test_the_lowest_bit(bits, lowest):
-    assert _lowest(bits) == lowest
+    assert lowest_bit(bits) == lowest
 
 
 def test_a_difference_as_text():
@@ -240,8 +240,8 @@ def test_regions_can_be_left_out_of_the_comparison_of_memory():
     ],
 )
 def test_registers_of_clocks_depend_on_when_they_are_read(register, timed):
-    assert _is_timed(encode("S2R", special=register.value)) is timed
-    assert not _is_timed(encode("NOP")) and not _is_timed(0)
+    assert reads_time(encode("S2R", special=register.value)) is timed
+    assert not reads_time(encode("NOP")) and not reads_time(0)
 
 
 # The machine in simulation

@@ -269,7 +269,7 @@ def test_the_host_sets_the_policy_and_serves_the_launch(runs, monkeypatch):
     run(made._host(ctx))
     assert ctx.done == [("policy", Policy.ROUND_ROBIN)]
     ((arguments, options),) = served
-    assert arguments == (launch, made._run.places, 77, result)
+    assert arguments == (launch, made._run.addresses, 77, result)
     assert options == {"report_mask": 4, "driver": "driver", "progress": "progress"}
     assert made._run.ctx is ctx
 

@@ -13,7 +13,7 @@ from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware_instructions import HardwareInstruction
-from sim.machine.lockstep import _Withdrawal
+from sim.machine.lockstep import Withdrawal
 from sim.machine.retirement_events import RetirementEvent
 from testbench.machine.recorded import Recording, followed, record
 
@@ -134,7 +134,7 @@ def test_a_wrong_event_is_a_difference_with_both_sides(text, what, number, field
     fields = RUN.events[place].fields
     found = difference(altered(place, **{field: fields[field] ^ bits}))
     issued = at(text, "issued")
-    assert (found.what, found.hardware, found.reference) == said
+    assert (found.description, found.hardware, found.reference) == said
     assert found.cycle == RUN.events[issued].cycle
     assert found.warp == 0
     if field != "pc" or what != "issued":
@@ -146,16 +146,16 @@ def test_a_predicate_that_differs_is_named_with_all_threads():
     place = at("ISETP.LT.AND P1, P2, R0, 0x8, PT", "written", 2)  # threads 8 to 11
     flags = RUN.events[place].fields["flags"]
     found = difference(altered(place, flags=flags ^ 1 << 7 * 3 + 2))  # of the fourth lane P2
-    assert (found.what, found.hardware, found.reference) == ("P2", "fffff700", "ffffff00")
+    assert (found.description, found.hardware, found.reference) == ("P2", "fffff700", "ffffff00")
     found = difference(altered(place, flags=flags ^ 1 << 7 * 1 + 1))
-    assert (found.what, found.hardware, found.reference) == ("P1", "000002ff", "000000ff")
+    assert (found.description, found.hardware, found.reference) == ("P1", "000002ff", "000000ff")
 
 
 def test_another_word_is_a_difference_even_if_all_else_is_the_same():
     place = at("IADD R5, R0, R0", "issued")
     word = RUN.events[place].fields["word"]
     found = difference(altered(place, word=word ^ 1 << 63))
-    assert found.what == "instruction word"
+    assert found.description == "instruction word"
     assert (int(found.hardware, 16), int(found.reference, 16)) == (word ^ 1 << 63, word)
 
 
@@ -169,7 +169,7 @@ def test_another_word_is_a_difference_even_if_all_else_is_the_same():
 def test_a_register_that_is_not_written_is_a_difference(text, said):
     missing = {at(text, "written", number) for number in range(8)}
     found = difference([event for place, event in enumerate(RUN.events) if place not in missing])
-    assert (found.what, found.hardware, found.reference) == said
+    assert (found.description, found.hardware, found.reference) == said
 
 
 def test_a_register_that_is_written_besides_is_a_difference():
@@ -178,7 +178,11 @@ def test_a_register_that_is_written_besides_is_a_difference():
         RUN.events[place], fields={**RUN.events[place].fields, "register": 9, "conditional": 0}
     )
     found = difference([*RUN.events[: place + 1], extra, *RUN.events[place + 1 :]])
-    assert (found.what, found.hardware, found.reference) == ("registers written", "R1 R9", "R1")
+    assert (found.description, found.hardware, found.reference) == (
+        "registers written",
+        "R1 R9",
+        "R1",
+    )
 
 
 def test_nothing_is_compared_after_the_first_difference():
@@ -336,7 +340,7 @@ def test_what_a_warp_loads_depends_on_the_order_in_which_stores_were_executed():
     events += [event for turn in turns[4:] for event in turn]
     found = followed(TWO, events).difference
     assert found is not None
-    assert (found.warp, found.what, found.hardware, found.reference) == (
+    assert (found.warp, found.description, found.hardware, found.reference) == (
         0,
         "R1 of thread 0",
         "0x0000003f",
@@ -375,7 +379,7 @@ def test_a_warp_that_leaves_the_trap_without_rtt_is_a_difference(kind, said):
     if said is not None:
         found = lockstep.difference
         assert found is not None
-        assert (found.what, found.hardware, found.reference) == said
+        assert (found.description, found.hardware, found.reference) == said
         assert entered == [] and lockstep.moved == 0
     else:
         assert entered == [(0, False, False)]
@@ -388,7 +392,7 @@ def test_a_warp_that_leaves_the_trap_without_rtt_is_a_difference(kind, said):
         lockstep.take(replace(issued, cycle=12, member="flow", fields=result))
         found = lockstep.difference
         assert found is not None
-        assert (found.what, found.hardware, found.reference) == (
+        assert (found.description, found.hardware, found.reference) == (
             "the trap",
             "entered",
             "entered already",
@@ -449,13 +453,13 @@ def test_a_withdrawal_comes_behind_counted_arrivals_and_its_own(monkeypatch, ent
     monkeypatch.setattr(lockstep, "_advance", lambda: advanced.append(1))
     order: Any = lockstep._orders["barrier"]
     for entry in entries:
-        order.append(_Withdrawal(1, 3) if entry == "withdrawn" else arrival(entry))
+        order.append(Withdrawal(1, 3) if entry == "withdrawn" else arrival(entry))
     before = list(order)
     lockstep._slots[0].waiting.append(arrival(False))
     if own is not None:
         lockstep._slots[0].waiting.append(order[own])
     lockstep.take(RetirementEvent(77, "withdrawn", {"warp": 0}))
-    assert order[place] == _Withdrawal(0, 77) and advanced == [1]
+    assert order[place] == Withdrawal(0, 77) and advanced == [1]
     del order[place]
     assert all(one is other for one, other in zip(order, before, strict=True))
 
@@ -465,7 +469,7 @@ def test_a_withdrawal_of_a_warp_that_does_not_wait_is_a_difference():
     lockstep.take(RetirementEvent(77, "withdrawn", {"warp": 0}))
     found = lockstep.difference
     assert found is not None
-    assert (found.cycle, found.warp, found.what, found.hardware) == (
+    assert (found.cycle, found.warp, found.description, found.hardware) == (
         77,
         0,
         "an arrival at a barrier",
@@ -529,7 +533,7 @@ def test_the_clock_is_what_the_hardware_read_and_all_else_follows_from_it():
     assert followed(TIMED, with_values(TIMED, 1000, 1001)).difference is None
     found = followed(TIMED, with_values(TIMED, 1000, 1002)).difference
     assert found is not None
-    assert (found.what, found.hardware, found.reference) == (
+    assert (found.description, found.hardware, found.reference) == (
         "R1 of thread 0",
         "0x000003ea",
         "0x000003e9",
@@ -571,7 +575,7 @@ def test_the_clock_is_followed_in_the_threads_that_read_it():
     events[place] = replace(events[place], fields=less)
     found = followed(PARTLY_TIMED, events).difference
     assert found is not None
-    assert (found.what, found.hardware, found.reference) == (
+    assert (found.description, found.hardware, found.reference) == (
         "threads that write R0",
         "00000037",
         "0000003f",
@@ -600,7 +604,11 @@ def test_an_error_is_compared_with_its_code():
     events.append(replace(last, fields={**last.fields, "error": other.value}))
     found = followed(FAILING, events).difference
     assert found is not None
-    assert (found.what, found.hardware, found.reference) == ("error", other.name, "MMU_FAULT")
+    assert (found.description, found.hardware, found.reference) == (
+        "error",
+        other.name,
+        "MMU_FAULT",
+    )
 
 
 def test_an_error_that_the_hardware_does_not_raise_is_a_difference():
@@ -612,7 +620,7 @@ def test_an_error_that_the_hardware_does_not_raise_is_a_difference():
     )
     found = followed(FAILING, [*FAILING.events[:-1], done]).difference
     assert found is not None
-    assert (found.what, found.hardware, found.reference) == ("error", "NONE", "MMU_FAULT")
+    assert (found.description, found.hardware, found.reference) == ("error", "NONE", "MMU_FAULT")
 
 
 def test_behind_an_error_a_warp_is_at_the_same_instruction_or_at_the_next():
@@ -641,7 +649,7 @@ def test_behind_an_error_a_warp_is_at_the_same_instruction_or_at_the_next():
         lockstep.take(replace(issued, cycle=100, fields=fields))
         lockstep.take(replace(issued, cycle=102, member="flow", fields=result))
         found = lockstep.difference
-        assert (found and (found.what, found.hardware, found.reference)) == said
+        assert (found and (found.description, found.hardware, found.reference)) == said
         assert entered == ([] if said else [(0, False, True)])
         assert lockstep._slots[0].failed_at == (failed if said else None)
 

@@ -17,7 +17,7 @@ from rtl.retire import RetirementPort
 from rtl.serial.core import SerialCore
 from sim.machine import traces
 from sim.machine.hardware_instructions import HardwareInstruction, of_thread, spread
-from sim.machine.profile import Cost, Profile, _PipelineWatch, _SerialWatch
+from sim.machine.profile import Cost, PipelineWatch, Profile, SerialWatch
 from sim.machine.retirement_events import EventReader, RetirementEvent
 from sim.machine.timeline import IssuedInstruction, Span, Timeline
 from testbench.fakes import fake
@@ -62,7 +62,7 @@ def pipeline_unit():
 def pipeline():
     """Such a unit's signals, and what watches it, of a machine with four lanes."""
     signals, unit = pipeline_unit()
-    return signals, _PipelineWatch(unit, TINY)
+    return signals, PipelineWatch(unit, TINY)
 
 
 def test_lines_and_passes_are_those_of_the_instruction_in_the_slot():
@@ -119,7 +119,7 @@ def test_a_serial_unit_has_one_instruction_and_no_conflicts():
         dispatch=fake(valid=signals.begun, payload=fake(pc=signals.pc)),
         events=fake(line=signals.line, shared=signals.shared),
     )
-    watch = _SerialWatch(unit, TINY)
+    watch = SerialWatch(unit, TINY)
     watch.changes(
         signals.changes(
             watch,
@@ -157,7 +157,7 @@ def test_what_is_watched_may_be_parts_of_one_signal():
         dispatch=fake(valid=word[19], payload=fake(pc=word[3:19])),
         events=fake(line=line, shared=word[0]),
     )
-    watch = _SerialWatch(unit, TINY)
+    watch = SerialWatch(unit, TINY)
     assert [id(each) for each in watch.signals] == [id(word), id(line)]
     watch.changes(
         [
@@ -231,7 +231,7 @@ def test_waits_before_an_issue_are_of_the_next_instruction_or_of_the_last():
     assert [cost.pc for cost in made.hottest] == [8, 16]
     assert [cost.cycles for cost in made.hottest] == [35, 30]
     assert (made.costs[8].lines, made.costs[8].passes, made.costs[8].conflicts) == (3, 5, 1)
-    assert (made.timeline.cycles, made.timeline.ran) == (100, 90)
+    assert (made.timeline.cycles, made.timeline.grid_cycles) == (100, 90)
 
 
 def test_a_span_over_several_issues_is_divided_among_them():
@@ -337,7 +337,7 @@ def test_spans_are_what_a_warp_was_at_from_its_start_to_its_end():
         Span(1, 5, 9, WaitReason.FETCH),
         Span(0, 9, 20, WaitReason.FETCH),
     ]
-    assert (made.end, made.cycles, made.ran) == (20, 20, 15)
+    assert (made.end, made.cycles, made.grid_cycles) == (20, 20, 15)
     made.restart()
     assert (made.spans, made.executed, made.cycles, made.end) == ([], [], 0, 0)
 
@@ -370,7 +370,13 @@ def test_a_timeline_is_made_of_the_reasons_and_the_events_of_the_machine():
     issue, payload = sm.retired.issued.valid, sm.retired.issued.payload.as_value()
     bits = sm.retired.issued.payload.shape().const({"warp": 1, "pc": 0x48, "word": NOP})
     for _ in range(2):
-        assert (made.spans, made.executed, made.cycles, made.ran, made.end) == ([], [], 0, 0, 0)
+        assert (made.spans, made.executed, made.cycles, made.grid_cycles, made.end) == (
+            [],
+            [],
+            0,
+            0,
+            0,
+        )
         feed(
             observed,
             (0, first, WaitReason.FETCH.value),
@@ -392,7 +398,7 @@ def test_a_timeline_is_made_of_the_reasons_and_the_events_of_the_machine():
             (1, 3, 0x48, None),
             (1, 8, 0x48, None),
         ]
-        assert (made.cycles, made.ran, made.end) == (9, 5, 9)
+        assert (made.cycles, made.grid_cycles, made.end) == (9, 5, 9)
         made.restart()
 
 
@@ -468,7 +474,7 @@ def test_a_view_has_all_warps_of_which_four_are_open_at_first():
         view = view_of(warps)
         names = [f"warp{warp}" for warp in range(warps)]
         assert [name for name in view.traces if name.startswith("warp")] == names
-        assert view.story == ("machine", *names[:open_warps])
+        assert view.expanded == ("machine", *names[:open_warps])
     assert [view.traces[f"warp{warp}"]["waits"].path for warp in range(6)] == [
         f"reasons[{warp}]" for warp in range(6)
     ]
@@ -578,7 +584,7 @@ def test_the_text_of_a_token_is_what_was_pushed_or_popped():
 
 
 def test_the_depth_follows_pushes_and_commits_of_its_warp():
-    depth = traces._Depth(1)
+    depth = traces.StackDepth(1)
     calls = [
         ((1, 1, 0, 0, 0), "1"),
         ((1, 1, 0, 0, 0), "2"),

@@ -6,7 +6,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 from sim.model.warp.faults import WarpFaultError
 from sim.model.warp.retirement import StackToken, WarpMasks
-from sim.model.warp.trap_frame import _masks_of
+from sim.model.warp.trap_frame import masks_of_frame
 from testbench.handmade import ALL, retire, vector, warp_of
 from testbench.model.trap_machine import events, handler_pc, in_handler, on, status0
 from testbench.trap.programs import RETURN, kernel, with_handler
@@ -193,7 +193,7 @@ _SAVED = [StackToken(TokenKind.MASKS, 0, 0)] * 3
 )
 def test_a_frame_without_its_masks_is_an_error_of_the_stack(mask, saved):
     with pytest.raises(WarpFaultError) as caught:
-        _masks_of([StackToken(TokenKind.TRAP, 0x20, mask), *saved])
+        masks_of_frame([StackToken(TokenKind.TRAP, 0x20, mask), *saved])
     assert caught.value.error is WarpError.STACK_ERROR
 
 
@@ -204,7 +204,7 @@ def test_masks_of_a_frame_exclude_each_other():
         StackToken(TokenKind.MASKS, 0x40, 0x70),
         StackToken(TokenKind.MASKS, 0x80, 0x1C0),
     ]
-    masks = _masks_of(line)
+    masks = masks_of_frame(line)
     assert masks.active == 0x0F
     disabled = [
         getattr(masks, name)

@@ -193,6 +193,8 @@ class SerialStack(Component):
         """The token has to be compared with the threads; else it is popped at once."""
         self._is_wrong_kind = Signal(name="is_wrong_kind")
         """If the token ``stops`` the unwind: it is an error."""
+        self._pc_alignment = Signal(_ALIGNMENT_BITS, name="pc_alignment")
+        """The lowest bits of the token's pc; of a trap frame, the number of holes under it."""
 
         # The line that is spilled or filled.
         self._spills = Signal(name="spills")
@@ -241,6 +243,7 @@ class SerialStack(Component):
             self._set_pointer(m)
             self._launch(m)
             self._walk(m)
+            self._read_top_token(m)
             self._judge(m)
             self._reach_bottom(m)
             self._commit(m)
@@ -643,33 +646,16 @@ class SerialStack(Component):
                 m.d.sync += self._spills.eq(self._state.dirty != 0)
                 m.next = "BASE"
 
-    def _judge(self, m: Module) -> None:
-        """Whether a token ends the unwind: the unwind stops at it, and it revives some thread. POP
-        then removes it, and after a RESTORE the holes under the frame, one a cycle. A token that
-        does not end the unwind is removed, too. It is an error if a thread has passed the token, or
-        if a POP_QUAD or RESTORE revives none."""
-        stack = self.stack
+    def _read_top_token(self, m: Module) -> None:
+        """Reads the topmost token's pc and its mask. A token that does not stop the unwind is popped;
+        the others are compared with the threads."""
         token = self.tokens.read_data
-        is_quad = self._is(StackOperation.POP_QUAD)
-        is_restore = self._is(StackOperation.RESTORE)
-        next_depth = self._next_depth
-        place = next_depth[:PLACE_BITS]
-        line = next_depth[PLACE_BITS:]
-        found = self._found
-
-        pc_alignment = Signal(_ALIGNMENT_BITS, name="pc_alignment")
         is_counted = Signal(name="is_counted")
-        pending_holes = Signal(HOLE_BITS, name="pending_holes")
-        continues_frame = self._in_frame | (place == LAST_PLACE)
-        has_holes = is_restore & (line != 0)
-        must_revive = is_quad | is_restore
-        is_misaligned = pc_alignment[HOLE_BITS:].any() | (
-            pc_alignment[:HOLE_BITS].any() & ~is_restore)
-
+        continues_frame = self._in_frame | (self._next_depth[:PLACE_BITS] == LAST_PLACE)
         with m.State("READ_PC"):
             m.d.sync += is_counted.eq(token.note[0])
-            m.d.sync += pc_alignment.eq(token.bits)
-            self._read_token(m, next_depth, Const(_MASK, 1))
+            m.d.sync += self._pc_alignment.eq(token.bits)
+            self._read_token(m, self._next_depth, Const(_MASK, 1))
             m.next = "READ_MASK"
         with m.State("READ_MASK"):
             ends_call = is_counted & (self._token_kind == TokenKind.RETURN)
@@ -680,8 +666,27 @@ class SerialStack(Component):
             with m.Elif(self._is_wrong_kind):
                 self._fail(m, WarpError.STACK_ERROR)
             with m.Else():
-                m.d.comb += stack.looks.eq(1)
+                m.d.comb += self.stack.looks.eq(1)
                 m.next = "COMPARE"
+
+    def _judge(self, m: Module) -> None:
+        """Whether a token ends the unwind: the unwind stops at it, and it revives some thread. POP
+        then removes it, and after a RESTORE the holes under the frame, one a cycle. A token that
+        does not end the unwind is removed, too. It is an error if a thread has passed the token, or
+        if a POP_QUAD or RESTORE revives none."""
+        is_quad = self._is(StackOperation.POP_QUAD)
+        is_restore = self._is(StackOperation.RESTORE)
+        next_depth = self._next_depth
+        pc_alignment = self._pc_alignment
+        line = next_depth[PLACE_BITS:]
+        found = self._found
+
+        pending_holes = Signal(HOLE_BITS, name="pending_holes")
+        has_holes = is_restore & (line != 0)
+        must_revive = is_quad | is_restore
+        is_misaligned = pc_alignment[HOLE_BITS:].any() | (
+            pc_alignment[:HOLE_BITS].any() & ~is_restore)
+
         with m.State("COMPARE"):
             m.d.comb += self._compares.eq(1)
             with m.If(self._is_last_step):

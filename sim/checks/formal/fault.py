@@ -38,7 +38,7 @@ class Fault:
         return source.replace(self.old, self.new)
 
 
-class _Loader(SourceFileLoader):
+class _FaultLoader(SourceFileLoader):
     """Compiles a module's source with the fault; the result is not cached for later imports."""
 
     def __init__(self, fault: Fault, path: str) -> None:
@@ -65,7 +65,7 @@ class _Finder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None:
             assert spec.origin is not None
-            spec.loader = _Loader(self._fault, spec.origin)
+            spec.loader = _FaultLoader(self._fault, spec.origin)
         return spec
 
 

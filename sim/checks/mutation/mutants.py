@@ -264,21 +264,9 @@ class _Edits:
                 for left, right in zip(node.values, node.values[1:], strict=False):
                     yield self._symbol(left, right, *self.binary[type(node.op)])
             case ast.Compare():
-                for left, right, compared in zip(
-                    [node.left, *node.comparators], node.comparators, node.ops, strict=False
-                ):
-                    if type(compared) in self.compared:
-                        yield self._symbol(left, right, *self.compared[type(compared)])
+                yield from self._comparison(node)
             case ast.UnaryOp():
-                # Every other sign has this length
-                sign = "not" if isinstance(node.op, ast.Not) else "~"
-                yield _Edit(
-                    "invert",
-                    self._start(node),
-                    self._start(node) + len(sign),
-                    "",
-                    ".".join(self._scope),
-                )
+                yield self._without_sign(node)
             case ast.If() | ast.IfExp():
                 yield self._put("negate", node.test, f"not ({self._text(node.test)})")
             case ast.Subscript():
@@ -287,10 +275,7 @@ class _Edits:
             case ast.Dict() if node.keys and all(
                 isinstance(key, ast.Constant) for key in node.keys
             ):
-                for value in node.values:  # The keys of layouts and signatures are not changed
-                    yield from self._number("width", value)
-                    if not isinstance(value, ast.Constant):
-                        yield from self._visit(value)
+                yield from self._layout(node)
                 return
             case ast.Constant():
                 yield from self._number("constant", node)
@@ -358,6 +343,25 @@ class _Edits:
             yield self._symbol(node.left, node.right, *self.binary[type(node.op)])
         if isinstance(node.op, ast.Sub):
             yield self._put("swap", node, f"({self._text(node.right)}) - ({self._text(node.left)})")
+
+    def _comparison(self, node: ast.Compare) -> Iterator[_Edit]:
+        for left, right, compared in zip(
+            [node.left, *node.comparators], node.comparators, node.ops, strict=False
+        ):
+            if type(compared) in self.compared:
+                yield self._symbol(left, right, *self.compared[type(compared)])
+
+    def _without_sign(self, node: ast.UnaryOp) -> _Edit:
+        sign = "not" if isinstance(node.op, ast.Not) else "~"  # "-" and "+" are as long as "~"
+        start = self._start(node)
+        return _Edit("invert", start, start + len(sign), "", ".".join(self._scope))
+
+    def _layout(self, node: ast.Dict) -> Iterator[_Edit]:
+        """A dictionary with constant keys, as layouts and signatures are written: its values are widths."""
+        for value in node.values:
+            yield from self._number("width", value)
+            if not isinstance(value, ast.Constant):
+                yield from self._visit(value)
 
     def _subscript(self, node: ast.Subscript) -> Iterator[_Edit]:
         yield from self._visit(node.value)

@@ -52,7 +52,7 @@ def _locate(site: Site, address: PtxAddress) -> Locate:
             return lambda thread, values: at
 
 
-class _Place:
+class _AccessedMemory:
     """The operand in memory of an instruction that accesses ``size`` bytes."""
 
     def __init__(self, site: Site, address: PtxAddress, size: int, *, atomic: bool = False) -> None:
@@ -153,7 +153,7 @@ def _load(site: Site) -> Operation:
     target, address = site.instruction.operands
     assert isinstance(address, PtxAddress)
     kind = site.instruction.type
-    place = _Place(site, address, kind.size * site.instruction.vector)
+    place = _AccessedMemory(site, address, kind.size * site.instruction.vector)
     # A wider register is sign-extended if the loaded type is signed, else zero-extended.
     results = [
         (site.slots.register(element), (1 << element.type.bits) - 1, number * kind.size)
@@ -175,7 +175,7 @@ def _store(site: Site) -> Operation:
     address, source = site.instruction.operands
     assert isinstance(address, PtxAddress)
     kind = site.instruction.type
-    place = _Place(site, address, kind.size * site.instruction.vector)
+    place = _AccessedMemory(site, address, kind.size * site.instruction.vector)
     mask = (1 << kind.bits) - 1
     sources = [
         site.slots.of_operand(element)
@@ -224,7 +224,7 @@ def _reduction(site: Site) -> Operation:
 def _change(site: Site, d: int, address: object, sources: list) -> Operation:
     assert isinstance(address, PtxAddress)
     kind: Type = site.instruction.type
-    place = _Place(site, address, kind.size, atomic=True)
+    place = _AccessedMemory(site, address, kind.size, atomic=True)
     change = _CHANGES[site.instruction.operation]
     places = [site.slots.of_operand(operand) for operand in sources]
     sums = kind.floating and site.instruction.operation == "add"

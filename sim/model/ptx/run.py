@@ -42,7 +42,7 @@ class PtxResult:
     trap: int | None = None
 
 
-class _Run:
+class _PtxRun:
     def __init__(self, launch: PtxLaunch, limit: int, turn: int, backwards: bool) -> None:
         self.launch = launch
         self.limit = limit
@@ -124,4 +124,4 @@ def run(
         PtxRunError: A thread faults, all remaining threads wait for each other, or the limit is
             exceeded.
     """
-    return _Run(launch, max_instructions, turn, backwards).all_turns()
+    return _PtxRun(launch, max_instructions, turn, backwards).all_turns()

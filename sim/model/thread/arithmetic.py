@@ -168,6 +168,26 @@ def _add_three(i: ThreadInstruction) -> Operation:
     return plain if simple else full
 
 
+def _product_addend(
+    addend: ProductAddend, value: int, whole_a: int, whole_b: int, negatives: tuple[bool, bool]
+) -> int:
+    """What XMAD adds to the product: operand c, ``value``, as its mode selects it. ``negatives``: the sign of each
+    factor."""
+    match addend:
+        case ProductAddend.CLO:
+            return value & HALF
+        case ProductAddend.CHI:
+            return value >> 16
+        case ProductAddend.CBCC:
+            return value + (whole_b << 16) & WORD
+        case ProductAddend.CSFU:
+            negative_a, negative_b = negatives
+            wrong = (negative_a and whole_b & HALF != 0) + (negative_b and whole_a & HALF != 0)
+            return value - (wrong << 16) & WORD
+        case _:
+            return value
+
+
 @semantics("XMAD")
 def _multiply_halves(i: ThreadInstruction) -> Operation:
     """Computes d = a half of a * a half of b + c; the mode transforms the addend and the result."""
@@ -182,20 +202,6 @@ def _multiply_halves(i: ThreadInstruction) -> Operation:
     )
     addend = ProductAddend(i["addend"])
 
-    def third(whole_a: int, whole_b: int, x: int, y: int, value: int) -> int:
-        match addend:
-            case ProductAddend.CLO:
-                return value & HALF
-            case ProductAddend.CHI:
-                return value >> 16
-            case ProductAddend.CBCC:
-                return value + (whole_b << 16) & WORD
-            case ProductAddend.CSFU:
-                wrong = (x < 0 and whole_b & HALF != 0) + (y < 0 and whole_a & HALF != 0)
-                return value - (wrong << 16) & WORD
-            case _:
-                return value
-
     def full(thread: Thread) -> None:
         values = thread.values
         whole_a, whole_b = values[a], values[b]
@@ -205,7 +211,7 @@ def _multiply_halves(i: ThreadInstruction) -> Operation:
         if sign_b:
             y = signed(y, 16)
         product = x * y << product_shift & WORD
-        z = third(whole_a, whole_b, x, y, values[c])
+        z = _product_addend(addend, values[c], whole_a, whole_b, (x < 0, y < 0))
         total = product + z + (carry_in(thread.condition) if extended else 0)
         result = total & WORD
         if merge:

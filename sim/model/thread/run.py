@@ -110,7 +110,7 @@ class ThreadResult:
 
 
 @dataclass
-class _Run:
+class _ThreadRun:
     """The state of one run. ``executed`` counts executions by instruction word."""
 
     launch: Launch
@@ -180,7 +180,7 @@ def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadRe
     code = launch.memory.read(launch.program_base, launch.program_size)
     banks = {bank: launch.bank(bank) for bank in launch.banks}
     program = ThreadProgram(code, banks, launch.registers, launch.floats, launch.doubles)
-    state = _Run(launch, program, max_instructions, executed=[0] * (len(program.words) + 1))
+    state = _ThreadRun(launch, program, max_instructions, executed=[0] * (len(program.words) + 1))
     for position in cta_positions(launch.grid):
         state.ctas.append(ThreadCta(launch, position, program.constants, state.runnable))
     state.all_turns()

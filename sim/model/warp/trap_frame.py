@@ -22,7 +22,7 @@ from .state import Warp
 from .unwind import CALL_DEPTHS, check_pc
 from .vector.lanes import ALL_THREADS
 
-__all__ = ["HOLES", "leave_frame", "push_frame", "restore_frame", "terminate"]
+__all__ = ["HOLES", "leave_frame", "masks_of_frame", "push_frame", "restore_frame", "terminate"]
 
 HOLES = (1 << HOLE_BITS) - 1
 """The bits of a TRAP token's pc that hold the number of holes."""
@@ -83,7 +83,7 @@ def restore_frame(warp: Warp) -> int:
         if index % TOKENS_PER_LINE:
             continue
         if token.kind is TokenKind.TRAP:
-            masks = _masks_of(line)
+            masks = masks_of_frame(line)
             holes = token.pc & HOLES
             pc = check_pc(token.pc - holes)
             stack.drop(stack.depth - index + min(holes, index))
@@ -95,10 +95,11 @@ def restore_frame(warp: Warp) -> int:
     raise WarpFaultError(WarpError.STACK_ERROR)
 
 
-def _masks_of(line: list[StackToken]) -> WarpMasks:
-    """Returns the masks in a frame.
+def masks_of_frame(line: list[StackToken]) -> WarpMasks:
+    """Returns the masks that the tokens of a trap frame hold.
 
     A waiting thread that SAM made active is in both masks; no thread is active and dead.
+    WarpFaultError: STACK_ERROR if the frame is not whole.
     """
     trap, *saved = line
     if [token.kind for token in saved] != [TokenKind.MASKS] * len(_SAVED) or not trap.mask:

@@ -83,10 +83,10 @@ def write_object(file: ObjectFile) -> bytes:
     """
     if file.relocatable:
         raise ValueError(f"{file.name} is relocatable")
-    return _Writer(file).file_content()
+    return _ElfWriter(file).file_content()
 
 
-class _Writer:
+class _ElfWriter:
     """Writes one object file."""
 
     def __init__(self, file: ObjectFile) -> None:

@@ -73,7 +73,7 @@ def load(file: ObjectFile) -> Module:
     Raises:
         ProgramError: The file is not valid.
     """
-    return _Loader(link(file)).module()
+    return _CubinLoader(link(file)).module()
 
 
 def records_of(file: ObjectFile, name: str) -> Mapping[int, list[Record]]:
@@ -102,7 +102,7 @@ def _cleared(section: Section) -> bytes:
     return bytes(content)
 
 
-class _Loader:
+class _CubinLoader:
     """Builds a module from one complete file. ``bases`` are the offsets of sections in code or
     data.
     """

@@ -27,7 +27,7 @@ _BINDINGS = {binding: text for text, binding in BINDINGS.items()}
 
 
 @dataclass(frozen=True)
-class _Run:
+class _DataRange:
     """A range of bytes in a section: a variable, or bytes without a name."""
 
     name: str | None
@@ -36,7 +36,7 @@ class _Run:
     size: int
 
 
-def _runs(file: ObjectFile, section: Section) -> Iterator[_Run]:
+def _runs(file: ObjectFile, section: Section) -> Iterator[_DataRange]:
     """Yields the variables of a section in order, and the bytes between them that are more than
     padding.
     """
@@ -53,11 +53,11 @@ def _runs(file: ObjectFile, section: Section) -> Iterator[_Run]:
         if place < end:
             continue
         if any(section.content[end:place]):
-            yield _Run(None, Binding.LOCAL, end, place - end)
-        yield _Run(symbol.name, symbol.binding, place, symbol.size)
+            yield _DataRange(None, Binding.LOCAL, end, place - end)
+        yield _DataRange(symbol.name, symbol.binding, place, symbol.size)
         end = place + symbol.size
     if end < section.size and (section.role is SectionRole.CONSTANT or any(section.content[end:])):
-        yield _Run(None, Binding.LOCAL, end, section.size - end)
+        yield _DataRange(None, Binding.LOCAL, end, section.size - end)
 
 
 def binding_text(binding: int, usual: int) -> str:
@@ -91,7 +91,7 @@ def memory_lines(
         end = run.place + run.size
 
 
-def _nameless(section: Section, run: _Run) -> list[str]:
+def _nameless(section: Section, run: _DataRange) -> list[str]:
     """Returns a generated name for bytes without one; variables need a name, constants do not."""
     return [] if section.role is SectionRole.CONSTANT else [f".nameless_{run.place:#x}"]
 

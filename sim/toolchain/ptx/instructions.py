@@ -35,7 +35,7 @@ _BRACKETS = (1, 2)
 
 
 @dataclass(frozen=True)
-class _State:
+class _PartialForm:
     """A form with the modifiers read so far: ``chosen`` are the attributes that they set, ``rest``
     the places that are still empty.
     """
@@ -44,13 +44,13 @@ class _State:
     rest: tuple[Modifier, ...]
     chosen: tuple[tuple[ModifierField, Any], ...] = ()
 
-    def after(self, word: str) -> "_State | None":
+    def after(self, word: str) -> "_PartialForm | None":
         """Returns the state after one more modifier, or None if the form has no place for it."""
         for at, place in self._next():
             if word in place.values:
                 before = tuple(other for other in self.rest[:at] if not other.after_opcode)
                 value = place.values[word]
-                return _State(
+                return _PartialForm(
                     self.form, before + self.rest[at + 1 :], (*self.chosen, (place.field, value))
                 )
         return None
@@ -93,23 +93,23 @@ class _State:
         )
 
 
-def _expected(states: Sequence[_State]) -> str:
+def _expected(states: Sequence[_PartialForm]) -> str:
     words = sorted(set().union(*(state.words for state in states)))
     return f"expected {', '.join(words)}" if words else "expected none"
 
 
 @cache
-def _matched(spelled: str, dialect: Dialect) -> _State | None:
+def _matched(spelled: str, dialect: Dialect) -> _PartialForm | None:
     """Returns the form of an opcode with its modifiers, or None."""
     opcode, *modifiers = (word for word, _ in syntax.words_of(spelled))
-    states = [_State(form, form.modifiers) for form in forms(opcode, dialect)]
+    states = [_PartialForm(form, form.modifiers) for form in forms(opcode, dialect)]
     for modifier in modifiers:
         word = _plain(modifier, dialect)
         states = [state for state in (state.after(word) for state in states) if state is not None]
     return next((state for state in states if not state.missing), None)
 
 
-def _match(node: syntax.InstructionNode, dialect: Dialect) -> _State:
+def _match(node: syntax.InstructionNode, dialect: Dialect) -> _PartialForm:
     """Returns the form of an instruction, with its modifiers."""
     found = _matched(node.spelled, dialect)
     if found is not None:
@@ -134,7 +134,7 @@ def _plain(modifier: str, dialect: Dialect) -> str:
 def _mismatch(node: syntax.InstructionNode, words: Sequence[str], dialect: Dialect) -> SourceError:
     """Returns the error for an opcode with modifiers that no form has."""
     opcode, written = node.opcode, str(node.opcode)
-    states = [_State(form, form.modifiers) for form in forms(opcode, dialect)]
+    states = [_PartialForm(form, form.modifiers) for form in forms(opcode, dialect)]
     if not states:
         return SourceError(opcode, f"unknown instruction {opcode}")
     for token, word in zip(node.modifiers, words, strict=True):

@@ -45,7 +45,7 @@ class _Token:
 
 
 @dataclass(frozen=True)
-class _Item:
+class _Declaration:
     """A declaration or definition. ``names`` are the names that it declares; ``body`` is the index
     of the token at which a function's body or an initial value begins.
     """
@@ -68,7 +68,7 @@ class _Item:
         found = re.search(r"\.align\s+([0-9]+)", _text(self.tokens))
         return int(found[1]) if found else 1
 
-    def with_linkage(self, linkage: str) -> "_Item":
+    def with_linkage(self, linkage: str) -> "_Declaration":
         """Returns the item with another linkage."""
         rest = (
             self.tokens
@@ -81,7 +81,7 @@ class _Item:
             linkage=linkage,
         )
 
-    def declared(self, linkage: str) -> "_Item":
+    def declared(self, linkage: str) -> "_Declaration":
         """Returns a declaration of the item that this one defines."""
         end = _Token("other", ";")
         tokens = self.tokens if self.body is None else (*self.tokens[: self.body], end)
@@ -89,12 +89,12 @@ class _Item:
 
 
 @dataclass
-class _Text:
+class _PtxText:
     """A text: the header and the items."""
 
     version: tuple[int, int] = (0, 0)
     targets: tuple[str, ...] = ()
-    items: list[_Item] = field(default_factory=list)
+    items: list[_Declaration] = field(default_factory=list)
 
     @property
     def machine(self) -> int:
@@ -124,9 +124,9 @@ def _tokens(text: str) -> Iterator[_Token]:
         yield _Token(found.lastgroup or "other", found[0])
 
 
-def _split(text: str) -> _Text:
+def _split(text: str) -> _PtxText:
     """Splits a text into its header and items."""
-    found, tokens, begin, depth = _Text(), list(_tokens(text)), 0, 0
+    found, tokens, begin, depth = _PtxText(), list(_tokens(text)), 0, 0
     first = ""
     for at, one in enumerate(tokens):
         if one.kind == "skipped":
@@ -164,7 +164,7 @@ def _header_ends(name: str, last: _Token, rest: Sequence[_Token]) -> bool:
     return last.kind in ("number", "word") and (name != ".target" or following != ",")
 
 
-def _take_header(text: _Text, words: Sequence[str], name: str) -> None:
+def _take_header(text: _PtxText, words: Sequence[str], name: str) -> None:
     if name == ".version":
         major, _, minor = words[0].partition(".")
         text.version = (
@@ -176,7 +176,7 @@ def _take_header(text: _Text, words: Sequence[str], name: str) -> None:
         text.targets = tuple(words)
 
 
-def _item(tokens: Sequence[_Token]) -> _Item:
+def _item(tokens: Sequence[_Token]) -> _Declaration:
     """Returns the item of these tokens."""
     texts = [one.text for one in tokens]
     linkage = next((one for one in texts if one in _LINKAGES), None)
@@ -197,10 +197,12 @@ def _item(tokens: Sequence[_Token]) -> _Item:
             open_name = False
     if ".alias" in texts:
         names = []
-    return _Item(tuple(tokens), linkage, kind is not None, kind == ".entry", tuple(names), body)
+    return _Declaration(
+        tuple(tokens), linkage, kind is not None, kind == ".entry", tuple(names), body
+    )
 
 
-def _renamed(item: _Item, names: dict[str, str]) -> _Item:
+def _renamed(item: _Declaration, names: dict[str, str]) -> _Declaration:
     """Returns an item with names replaced, except those of operations."""
     tokens = list(item.tokens)
     places = [at for at, one in enumerate(tokens) if one.kind != "skipped"]
@@ -228,7 +230,7 @@ def _is_operation(tokens: Sequence[_Token], places: Sequence[int], number: int) 
     return (guard or text(number - 1) in _STARTS) and text(number + 1) not in _NO_OPERATION
 
 
-def _with_own_names(texts: list[_Text], sources: Sequence[str]) -> None:
+def _with_own_names(texts: list[_PtxText], sources: Sequence[str]) -> None:
     """Renames static names that other texts also have."""
     linked = set().union(*(text.linked for text in texts))
     words = {word for source in sources for word in re.findall(r"[\w$%]+", source)}
@@ -246,7 +248,7 @@ def _with_own_names(texts: list[_Text], sources: Sequence[str]) -> None:
             text.items = [_renamed(item, changed) for item in text.items]
 
 
-def _kept_definitions(items: Sequence[_Item]) -> dict[str, int]:
+def _kept_definitions(items: Sequence[_Declaration]) -> dict[str, int]:
     """Returns the index of the item whose definition is kept for each name.
 
     Raises:
@@ -266,10 +268,10 @@ def _kept_definitions(items: Sequence[_Item]) -> dict[str, int]:
     return kept
 
 
-def _merged(items: Sequence[_Item]) -> list[_Item]:
+def _merged(items: Sequence[_Declaration]) -> list[_Declaration]:
     """Returns the items of all texts, with one definition for each name."""
     kept = _kept_definitions(items)
-    widest: dict[str, _Item] = {}
+    widest: dict[str, _Declaration] = {}
     for item in items:
         if item.linkage == ".extern" and not item.is_function and len(item.names) == 1:
             name = item.names[0]

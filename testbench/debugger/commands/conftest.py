@@ -54,7 +54,7 @@ def session():
         warps=warps,
         memory=memory,
         host=host,
-        why=lambda slot, warp: StopReason(breakpoint=2) if slot == 1 else StopReason(),
+        stop_reason=lambda slot, warp: StopReason(breakpoint=2) if slot == 1 else StopReason(),
         reasons=lambda: {1: StopReason(breakpoint=2)},
         registers=lambda: answer(registers),
     )

@@ -27,7 +27,7 @@ def stopped_warp(pc, active, broken=0, waiting=0, tokens=(), place=((0, 0, 0), 0
         masks=masks,
         live=active | broken | waiting,
         stack=tokens,
-        place=place,
+        position=place,
         register=lambda thread, number: 100 * number + thread,
         predicates=lambda thread: thread & 0x7F,
         condition=lambda thread: thread >> 1 & 0xF,

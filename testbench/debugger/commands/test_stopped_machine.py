@@ -20,7 +20,7 @@ def test_a_warp_that_has_hit_a_breakpoint_is_put_back_to_it(debugged):
     point = debugged.breakpoints.add(0x10)
     debugged.all |= {0: FakeWarp(0x18, [REASON]), 1: FakeWarp(0x30)}
     done(debugged._arrive())
-    assert debugged.state is MachineState.STOPPED and debugged.ran == {0, 1}
+    assert debugged.state is MachineState.STOPPED and debugged.ran_slots == {0, 1}
     assert debugged.all[0].pc == 0x10 and debugged.all[0].words["COMMAND"] == WakeCommand.RELOAD
     assert debugged.all[1].pc == 0x30 and debugged.all[1].words["COMMAND"] == WakeCommand.LEAVE
     assert {slot: str(why) for slot, why in debugged.reasons().items()} == {
@@ -48,7 +48,7 @@ def test_other_traps_do_not_put_a_warp_back(debugged, reasons, command, lifted, 
     debugged.all |= {0: FakeWarp(behind, reasons, command)}
     done(debugged._arrive(lifted=lifted))
     assert debugged.all[0].pc == behind
-    assert debugged.why(0, debugged.all[0]).breakpoint is None
+    assert debugged.stop_reason(0, debugged.all[0]).breakpoint is None
 
 
 def test_a_warp_that_is_stepped_onto_a_breakpoint_is_told_of_it_and_one_that_waits_there_still(
@@ -58,8 +58,8 @@ def test_a_warp_that_is_stepped_onto_a_breakpoint_is_told_of_it_and_one_that_wai
     debugged.all |= {slot: FakeWarp(0x10, stepped=slot == 1) for slot in range(3)}
     debugged._reported = {2: 0x10}
     done(debugged._arrive(stepped={1}))
-    assert debugged.ran == {1} and debugged._reported == {1: 0x10, 2: 0x10}
-    whys = [str(debugged.why(slot, debugged.all[slot])) for slot in range(3)]
+    assert debugged.ran_slots == {1} and debugged._reported == {1: 0x10, 2: 0x10}
+    whys = [str(debugged.stop_reason(slot, debugged.all[slot])) for slot in range(3)]
     assert whys == ["stopped", f"breakpoint {point}", f"breakpoint {point}"]
     assert debugged._at_breakpoints() == {1, 2}
     debugged.breakpoints.remove(point)
@@ -81,7 +81,7 @@ def test_a_warp_under_a_breakpoint_is_stepped_with_the_programs_own_instruction(
     names = [one[0] for one in debugged.done]
     assert names[:4] == ["invalidate_caches", "single_step", "wait", "invalidate_caches"]
     assert debugged.memory.read(debugged.breakpoints._base + 0x10, 8) == hidden
-    assert debugged.ran == {0, 1}
+    assert debugged.ran_slots == {0, 1}
 
 
 def test_without_warps_the_machine_waits_for_its_first_one(debugged):
@@ -105,9 +105,9 @@ def test_the_debuggers_own_events_are_cleared_and_the_programs_traps_are_kept(de
 def test_an_error_goes_before_traps_and_a_warp_that_did_not_run_is_no_reason(debugged):
     error = WarpError.OOR_ADDR
     debugged.all |= {0: FakeWarp(0x10, [2], error=error.value), 1: FakeWarp(0x10, [2, 4])}
-    debugged.state, debugged.ran = MachineState.STOPPED, {0}
+    debugged.state, debugged.ran_slots = MachineState.STOPPED, {0}
     assert debugged.reasons() == {0: StopReason(error, (2,))}
-    assert str(debugged.why(1, debugged.all[1])) == "BPT.TRAP 2 4"
+    assert str(debugged.stop_reason(1, debugged.all[1])) == "BPT.TRAP 2 4"
     debugged.state = MachineState.OVER
     assert debugged.reasons() == {}
 
@@ -133,7 +133,7 @@ def test_a_step_that_hits_a_planted_breakpoint_is_put_back_to_it(debugged):
     debugged.breakpoints.add(0x28)
     debugged.all |= {1: FakeWarp(0x30, [REASON])}
     done(debugged._step({1}))
-    assert debugged.all[1].pc == 0x28 and debugged.ran == {1}
+    assert debugged.all[1].pc == 0x28 and debugged.ran_slots == {1}
 
 
 def test_a_warp_waits_only_at_a_barrier(debugged):
@@ -201,7 +201,7 @@ def test_breakpoints_are_left_before_the_machine_runs_on(debugged, monkeypatch):
 
     debugged._step_over, debugged._reported = step_over, {0: 0x10}
     assert done(debugged._leave_breakpoints()) is False
-    assert over == [{0}] and debugged.ran == {0}
+    assert over == [{0}] and debugged.ran_slots == {0}
     debugged.all[0], debugged._reported = FakeWarp(0x10, [2]), {0: 0x10}
     assert done(debugged._leave_breakpoints()) is True
 
@@ -221,4 +221,4 @@ def test_a_warp_that_stays_at_a_barrier_under_a_breakpoint_did_not_run(debugged)
     debugged.state, debugged._reported = MachineState.STOPPED, {0: 0x10, 1: 0x28}
     debugged._step_over = lambda slots: answer(None)
     assert done(debugged._leave_breakpoints()) is True
-    assert debugged.ran == {1}
+    assert debugged.ran_slots == {1}

@@ -129,14 +129,14 @@ class _UnsupportedError(Exception):
 
 
 @dataclass
-class _Place:
+class _WarpPosition:
     """The properties of a warp that special registers depend on."""
 
     slot: int
     thread_index: np.ndarray
 
 
-class _Rows:
+class _RowNumbers:
     """The rows of operands of an instruction, including rows of one word for all threads that it
     brings along.
     """
@@ -207,7 +207,7 @@ class Decoder:
         name = form.name
         if name in OPERATIONS or name == "SHFL":
             return self._computed(form, values, op)
-        rows, helper = _Rows(op), ("", "")
+        rows, helper = _RowNumbers(op), ("", "")
         if name in ("S2R", "CS2R"):
             uniform = self._special_register(values, op, rows)
             return ExecutionPlan(op, {}, uniform=uniform)
@@ -230,7 +230,7 @@ class Decoder:
         return plan
 
     @staticmethod
-    def _point(plan: ExecutionPlan, rows: _Rows) -> None:
+    def _point(plan: ExecutionPlan, rows: _RowNumbers) -> None:
         plan.uniform = rows.content()
         if plan.uniform is not None:
             plan.op.uniform = plan.uniform.ctypes.data
@@ -247,7 +247,7 @@ class Decoder:
             or len(shape.predicates) > len(op.predicates)
         ):
             raise _UnsupportedError
-        rows, immediates = _Rows(op), immediate_fields(form)
+        rows, immediates = _RowNumbers(op), immediate_fields(form)
         for slot in shape.rows:
             if slot.name == CONSTANT:
                 rows.add_word(self._constant(form, values, slot.word))
@@ -275,7 +275,9 @@ class Decoder:
         address = constant_address(values, operand) + 4 * word
         return constant_word(self._machine, values[operand.bank], address, optional=bool(word))
 
-    def _special_register(self, values: Values, op: NativeOp, rows: _Rows) -> np.ndarray | None:
+    def _special_register(
+        self, values: Values, op: NativeOp, rows: _RowNumbers
+    ) -> np.ndarray | None:
         number = values["special"]
         rows.add_written(values["Rd"])
         if number in _LIVE:
@@ -300,12 +302,12 @@ class Decoder:
         by_slot = number == SpecialRegister.VIRTID
         return np.concatenate(
             [
-                read(machine, _Place(place, thread_index(machine.launch, place)))  # type: ignore[arg-type]
+                read(machine, _WarpPosition(place, thread_index(machine.launch, place)))  # type: ignore[arg-type]
                 for place in range(machine.slots if by_slot else machine.launch.warps)
             ]
         ).astype(np.uint32)
 
-    def _address(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> None:
+    def _address(self, form: Form, values: Values, op: NativeOp, rows: _RowNumbers) -> None:
         """Sets the rows of the address register, rows 0 and 1, and the offset."""
         operand = form.operands["address"]
         assert isinstance(operand, Address)
@@ -319,7 +321,7 @@ class Decoder:
         else:
             op.a, op.number = _WIDE if wide else _NARROW, values[operand.offset]
 
-    def _transfer(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> None:
+    def _transfer(self, form: Form, values: Values, op: NativeOp, rows: _RowNumbers) -> None:
         self._address(form, values, op, rows)
         size, is_load = values["size"], form.name.startswith("LD")
         op.function = int(
@@ -328,7 +330,7 @@ class Decoder:
         for word in range(max(1, size_bytes(size) // 4)):
             (rows.add_written if is_load else rows.add_read)(values["Rd"], word)
 
-    def _constant_load(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> None:
+    def _constant_load(self, form: Form, values: Values, op: NativeOp, rows: _RowNumbers) -> None:
         operand = form.operands["a"]
         assert isinstance(operand, Constant)
         size = values["size"]
@@ -340,7 +342,9 @@ class Decoder:
         for word in range(max(1, size_bytes(size) // 4)):
             rows.add_written(values["Rd"], word)
 
-    def _atomic(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> tuple[str, str]:
+    def _atomic(
+        self, form: Form, values: Values, op: NativeOp, rows: _RowNumbers
+    ) -> tuple[str, str]:
         self._address(form, values, op, rows)
         shared, helper = form.name == "ATOMS", ("", "")
         if "c" in form.operands:
@@ -376,7 +380,7 @@ class Decoder:
         op.function = int(self._core.atomics[int(shared), int(wide)])
         return helper
 
-    def _barrier(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> None:
+    def _barrier(self, form: Form, values: Values, op: NativeOp, rows: _RowNumbers) -> None:
         if form.name == "B2R" and BarrierRead(values["mode"]) is BarrierRead.RESULT:
             op.function = self._core.others["barrier_result"]
             rows.add_written(values["Rd"])
@@ -400,7 +404,9 @@ class Decoder:
                 values["Pc"],
             )
 
-    def _flow(self, form: Form, values: Values, op: NativeOp, rows: _Rows, address: int) -> None:
+    def _flow(
+        self, form: Form, values: Values, op: NativeOp, rows: _RowNumbers, address: int
+    ) -> None:
         name, others = form.name, self._core.others
         if name in ("BRA", "JMP"):
             op.function, op.a, op.b = (

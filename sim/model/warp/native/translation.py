@@ -119,7 +119,7 @@ def shape_key(form: Form, values: Values) -> tuple[Any, ...]:
     return form.name, form.variant, fixed, unwritten
 
 
-class _Rows:
+class _RecordedRows:
     """The registers of the recorded warp, by the numbers that represent fields."""
 
     def __init__(self, fields: Sequence[str]) -> None:
@@ -168,7 +168,7 @@ class _Warp:
     """A warp that records what an instruction reads and writes."""
 
     def __init__(self, registers: Sequence[str], predicates: Sequence[str]) -> None:
-        self.rows = _Rows(registers)
+        self.rows = _RecordedRows(registers)
         self.predicates = _Predicates(predicates)
         flags: Any = [
             Mask(RecordedNode("input", f"condition.{flag}", np.dtype(np.uint32)))
@@ -219,7 +219,7 @@ def _recorded(make: Maker, form: Form, values: Values) -> _Warp:
     return warp
 
 
-class _Writer:
+class _CWriter:
     """Writes the C of recorded values.
 
     The code has stages: a loop over the threads, then the masks made of its results, then the next
@@ -405,7 +405,7 @@ def shape_of(make: Maker, form: Form, values: Values) -> NativeFunction | None:
 
 
 def _translated(warp: _Warp) -> NativeFunction:
-    writer = _Writer()
+    writer = _CWriter()
     body = writer.write(warp)
     name = f"op_{sha256(body.encode()).hexdigest()[:24]}"
     text = (
@@ -428,7 +428,7 @@ def function_of(operation: Callable[[Any, Any], Any]) -> tuple[str, str]:
         word,
     )
     body: list[str] = []
-    value = _Writer().value(result, body, {})
+    value = _CWriter().value(result, body, {})
     lines = "\n    ".join([*body, f"return {value};"])
     name = f"f_{sha256(lines.encode()).hexdigest()[:24]}"
     return name, f'extern "C" u32 {name}(u32 first, u32 second) {{\n    {lines}\n}}\n'

@@ -71,7 +71,7 @@ class FunctionCode:
     """
 
     def __init__(self, finished: Finished) -> None:
-        writer = _Writer(finished)
+        writer = _FunctionWriter(finished)
         self._statements = writer.statements()
         self._finished = finished
         self._named = writer.named
@@ -89,7 +89,7 @@ class FunctionCode:
         ]
 
 
-class _Writer:
+class _FunctionWriter:
     """Writes the statements of a function. ``named`` maps lines to operations whose names depend on
     the kernel.
     """

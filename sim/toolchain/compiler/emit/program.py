@@ -215,7 +215,7 @@ def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> l
     return [name, *(other for other in finished if other in found and other != name)]
 
 
-class _Depth(NamedTuple):
+class _CallDepth(NamedTuple):
     """The stack use of the deepest calls: bytes of a thread's stack, and tokens of a warp's
     call/return stack.
     """
@@ -226,7 +226,7 @@ class _Depth(NamedTuple):
 
 def _depth(
     name: str, finished: Mapping[str, Finished], graph: CallGraph, reached: list[str]
-) -> _Depth:
+) -> _CallDepth:
     """Returns the stack use of a kernel. A group of mutually recursive functions counts once with
     all its members, and its largest member as often as a warp has lanes.
     """
@@ -235,14 +235,14 @@ def _depth(
     for caller in reached:
         called = by_address if finished[caller].function.indirect else []
         calls[caller] = dict.fromkeys((*graph[caller], *called))
-    depths: dict[str, _Depth] = {}
+    depths: dict[str, _CallDepth] = {}
     for group in strongly_connected_components(calls):  # callees first
         below = [depths[other] for caller in group for other in calls[caller] if other not in group]
         recurses = any(other in calls[caller] for caller in group for other in group)
         again = _LANES - 1 if recurses else 0
         frames = [finished[caller].frame for caller in group]
         tokens = [_tokens(finished[caller], bool(calls[caller])) for caller in group]
-        depth = _Depth(
+        depth = _CallDepth(
             sum(frames)
             + again * max(frames)
             + max((other.stack_bytes for other in below), default=0),

@@ -11,7 +11,7 @@ from .counted_loops import copied, first_source, only_definition
 __all__ = ["unroll_fully"]
 
 _LONGEST_WRITTEN = 1200
-_MOST_TURNS = 64
+_MOST_ITERATIONS = 64
 
 
 def unroll_fully(function: Function) -> bool:
@@ -24,17 +24,17 @@ def unroll_fully(function: Function) -> bool:
         entries = [source for source in before[block] if source is not block]
         if len(entries) != 1:
             continue
-        turns = _turns(function, block, entries[0], before)
-        if turns is None or turns * len(block.ops) > _LONGEST_WRITTEN:
+        trip_count = _trip_count(function, block, entries[0], before)
+        if trip_count is None or trip_count * len(block.ops) > _LONGEST_WRITTEN:
             continue
         behind = next(successor for successor in block.successors if successor is not block)
-        block.ops = [copied(op) for _ in range(turns) for op in block.ops]
+        block.ops = [copied(op) for _ in range(trip_count) for op in block.ops]
         block.go_to(behind)
         changed = True
     return changed
 
 
-def _turns(
+def _trip_count(
     function: Function, block: Block, entry: Block, before: dict[Block, list[Block]]
 ) -> int | None:
     """Returns the trip count of a loop of one block, found by simulating its counter, or None."""
@@ -75,12 +75,12 @@ def _turns(
     relation, signed = RELATIONS[test.fields["compare"]], bool(test.fields["signed"])
     stays = block.successors[0] is block
     stepped = block.ops.index(step) < block.ops.index(test)
-    for turn in range(1, _MOST_TURNS + 1):
+    for iteration in range(1, _MOST_ITERATIONS + 1):
         following = value + step.sources[1].number & 0xFFFF_FFFF
         seen = following if stepped else value
         holds = relation(_as(seen, signed), _as(limit.number, signed)) != condition.inverted
         if holds != stays:
-            return turn
+            return iteration
         value = following
     return None
 

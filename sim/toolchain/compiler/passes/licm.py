@@ -22,10 +22,10 @@ def hoist_invariants(function: Function) -> None:
     for loop in reversed(find_loops(function)):
         before = [block for block in predecessors[loop.header] if block not in loop.blocks]
         if len(before) == 1 and before[0].terminator is Terminator.GOTO:
-            _empty(sorted(loop.blocks, key=position.__getitem__), loop, before[0], known)
+            _hoist(sorted(loop.blocks, key=position.__getitem__), loop, before[0], known)
 
 
-def _empty(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -> None:
+def _hoist(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -> None:
     """Moves invariant operations of a loop to its preheader. ``blocks`` are the loop's blocks in
     the order of the code.
     """
@@ -35,7 +35,7 @@ def _empty(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -
             break
         kept = []
         for op in block.ops:
-            if len(moved) < _MOST and _same_each_turn(op, known, loop, moved):
+            if len(moved) < _MOST and _is_invariant(op, known, loop, moved):
                 moved[op] = None
             else:
                 kept.append(op)
@@ -44,7 +44,7 @@ def _empty(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -
         known.dominators.append(op, before)
 
 
-def _same_each_turn(op: Op, known: Definitions, loop: Loop, moved: Container[Op]) -> bool:
+def _is_invariant(op: Op, known: Definitions, loop: Loop, moved: Container[Op]) -> bool:
     if not op.is_pure or op.takes_carry or op.guard is not None or not op.results:
         return False
     if any(

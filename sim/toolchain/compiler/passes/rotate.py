@@ -14,15 +14,15 @@ _LONGEST_TEST = 8
 
 def rotate(function: Function) -> None:
     """Copies tests at the beginnings of loops to their ends."""
-    turned: set[Block] = set()
+    rotated: set[Block] = set()
     changed = True
     while changed:
         changed = False
         for loop in reversed(find_loops(function)):  # inner ones first
-            if loop.header not in turned and _tests_first(loop):
+            if loop.header not in rotated and _tests_first(loop):
                 # The successor of the test is the new header; a test there is not moved.
-                turned.update(loop.header.successors, [loop.header])
-                _turn(function, loop)
+                rotated.update(loop.header.successors, [loop.header])
+                _rotate(function, loop)
                 changed = True
 
 
@@ -38,7 +38,7 @@ def _tests_first(loop: Loop) -> bool:
     return inside.count(True) == 1 and header not in header.successors
 
 
-def _turn(function: Function, loop: Loop) -> None:
+def _rotate(function: Function, loop: Loop) -> None:
     header = loop.header
     test = Block(
         f"{header.name}.again",

@@ -27,7 +27,7 @@ from .counted_loops import copied, first_source, only_definition
 
 __all__ = ["unroll"]
 
-_TURNS = 4
+_UNROLL_FACTOR = 4
 _LONGEST = 40
 _IS_MORE = opcode("ISETP", (("compare", Compare.GT), ("signed", False)))
 _SIDE_EFFECTS_APART = ARRIVALS | {"CAL", "ICAL"}
@@ -136,7 +136,7 @@ def _repeat(function: Function, block: Block, entry: Block, count: _Count) -> No
         [many, block],
         uniform=True,
     )
-    for _ in range(_TURNS):
+    for _ in range(_UNROLL_FACTOR):
         many.ops += [copied(op) for op in block.ops if op is not count.test]
     many.ops += _tests(count, less, room)
     many.successors, many.uniform = [many, rest], True
@@ -159,7 +159,7 @@ def _tests(count: _Count, less: Value, room: Value) -> list[Op]:
         Op(
             _IS_MORE,
             [room, None],
-            [Source(left), number((_TURNS - 1) * count.by), Source(less)],
+            [Source(left), number((_UNROLL_FACTOR - 1) * count.by), Source(less)],
             line=line,
             column=column,
         ),

@@ -10,7 +10,7 @@ __all__ = ["reaching_webs"]
 
 def reaching_webs(function: Function) -> None:
     """Splits every value with several webs. Definitions that share a use are in one web."""
-    _Webs(function).part()
+    _Webs(function).split()
 
 
 class _Webs:
@@ -53,7 +53,7 @@ class _Webs:
         self.parent[other] = one
         return one
 
-    def part(self) -> None:
+    def split(self) -> None:
         """Builds the webs and renames the values. Each block starts with a web for each value that
         is live there; each incoming edge merges it with the web at the predecessor's end.
         """

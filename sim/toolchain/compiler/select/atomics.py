@@ -60,7 +60,7 @@ def _atomic_global(
     offset: int,
     data: list[Source],
 ) -> None:
-    nobody = all(value is None for value in results)
+    no_result = all(value is None for value in results)
     if i.operation == _COMPARE_AND_SWAP:
         b.op(
             "ATOM",
@@ -74,7 +74,7 @@ def _atomic_global(
         )
         return
     reduces = (
-        nobody
+        no_result
         and i.operation != "exch"
         and not (i.type.bits == 64 and i.operation in ("min", "max"))
     )

@@ -161,10 +161,10 @@ def _absolute_difference(b: Builder, i: PtxInstruction) -> None:
     """Selects sad: the absolute difference plus a third number."""
     x, y, base = (b.read(operand, 64) for operand in i.operands[1:])
     less = comparison(b, Compare.LT, i.type.signed, x, y)
-    ways = []
+    differences = []
     for one, other in ((y, x), (x, y)):
-        ways.append(b.compute_pair("ADD64", *one, *(word.negate() for word in other)))
-    difference = [b.compute("SEL", up, down, less) for up, down in zip(*ways, strict=True)]
+        differences.append(b.compute_pair("ADD64", *one, *(word.negate() for word in other)))
+    difference = [b.compute("SEL", up, down, less) for up, down in zip(*differences, strict=True)]
     b.op("ADD64", b.write(i.operands[0], 64), *difference, *base)
 
 

@@ -244,6 +244,9 @@ ADDRESSES = {
     "v[3]": 12,
     "v[1 + 1] + 1": 9,
     "v + 4 - 8": -4,
+    "v + 0xffffffff": 0xFFFF_FFFF,
+    "v - 0x80000000": -0x8000_0000,
+    "v[0x3fffffff] + 3": 0xFFFF_FFFF,
 }
 
 

@@ -125,6 +125,7 @@ def test_records_that_no_text_can_have_are_left_out():
     odd = records(
         "odd",
         Record(0x99, RecordFormat.SIZED, payload=b"abc"),
+        Record(0x99, RecordFormat.SIZED, payload=b"abcd"),
         Record(0x9A, RecordFormat.SIZED, payload=b"abcd"),
         Record(Attribute.CTAIDZ_USED, RecordFormat.NONE),
     ).content
@@ -274,3 +275,16 @@ def test_words_that_assemble_to_others_are_numbers_in_the_section_that_has_them(
         f"{word:#018x}  // IADD R0, R1, R2"
     ]
     assert assemble(shown, "t").sections == changed.sections
+
+
+def test_records_about_functions_that_are_elsewhere_are_left_out():
+    """No text can name them; so all records of the attribute are those that the assembler finds."""
+    file = assemble(STACKS, "t")
+    outside = replace(file, symbols=(*file.symbols, Symbol("outside", 1, 1, None)))
+    odd = [
+        Record.sized(Attribute.FRAME_SIZE, (len(file.symbols), 4)),
+        Record.sized(Attribute.MAX_STACK_SIZE, (1, 4)),
+    ]
+    shown = listing(with_records(outside, [*information(file), *odd]))
+    lines = [line for line in shown.splitlines() if line.startswith(".info")]
+    assert all(line.startswith(".info MAX_STACK_SIZE ") for line in lines) and len(lines) == 5

@@ -54,10 +54,6 @@ class FileScope:
             )
         raise SourceError(name, f"{name} is not defined")
 
-    def target(self, name: Token) -> int:
-        """A place in code: there is none outside of it."""
-        raise SourceError(name, f"{name} is no label here")
-
 
 class CodeScope:
     """Names that mean something in one code section."""

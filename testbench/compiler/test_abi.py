@@ -97,7 +97,7 @@ _CALLS = f"""
 {{ .param .u64 q; {_MOVES} st.param.u64 [q], d; call itself, (q); {_STORES} ret; }}
 .visible .entry k(.param .u64 o)
 {{ .param .u64 q; {_MOVES} st.param.u64 [q], d; call seen, (q); call weak, (q); call internal, (q);
-  call itself, (q); div.u32 m0, m1, m2; st.global.u32 [d], m0; ret; }}
+  call itself, (q); div.u64 d, d, 7; st.global.u32 [d], m0; ret; }}
 """
 
 

@@ -90,15 +90,16 @@ def test_a_region_that_no_path_leaves_is_dropped():
     assert set(made.leaves.values()) == {inner} and made.depth == 1
 
 
-def test_a_region_that_is_open_on_one_path_only_is_dropped():
-    """A push in one branch whose join lies behind the place where both meet."""
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_region_that_is_open_on_one_path_only_is_dropped(number):
+    """A push in either branch whose join lies behind the place where both meet."""
     function = selected(
-        f"{READ} setp.lt.u32 p, b, 5; @p bra A; {STORE} A: {STORE} bar.sync 0; bra B; B: {STORE}"
+        f"{READ} setp.lt.u32 p, b, 5; @p bra A; {STORE} bra B; A: {STORE} B: {STORE}"
     )
     simplify_cfg(function)
-    _, branch, join = function.blocks
-    end = Block("end", terminator=Terminator.EXIT)
-    join.terminator, join.successors = Terminator.GOTO, [end]
+    meeting, end = function.blocks[3], Block("end", terminator=Terminator.EXIT)
+    meeting.terminator, meeting.successors = Terminator.GOTO, [end]
     function.blocks.append(end)
-    region = ReconvergenceRegion(branch, end)
+    assert meeting in function.blocks[1].successors and meeting in function.blocks[2].successors
+    region = ReconvergenceRegion(function.blocks[number], end)
     assert _Balance(function, [region], Dominators(function)).check() is region

@@ -124,17 +124,7 @@ RELATIONS: Mapping[FieldValue, Callable[[int, int], bool]] = {
     Compare.NE: int.__ne__,
 }
 """What integers' relations mean."""
-_PSEUDO = {
-    "ADD64": (2, 4),
-    "SETP64": (1, 4),
-    "MAD": (1, 3),
-    "MULHI": (1, 2),
-    "MULWIDE": (2, 2),
-    "DIV": (1, 2),
-    "REM": (1, 2),
-    "CAL": (0, 0),
-    "ICAL": (0, 0),
-}
+_PSEUDO = frozenset({"ADD64", "SETP64", "MAD", "MULHI", "MULWIDE", "DIV", "REM", "CAL", "ICAL"})
 """Operations that are no instruction of the table, or whose operands are not those of one."""
 _CALLS = frozenset({"CAL", "ICAL"})
 _TAKES_ANYTHING = frozenset({"ADD64", "MAD", "MULHI", "MULWIDE", "DIV", "REM"})

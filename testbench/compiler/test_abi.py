@@ -2,7 +2,11 @@
 
 import pytest
 
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.abi import STANDARD_CLOBBERS, ArgumentLocations
+from sim.toolchain.cubin.loader import load
+from testbench.compiler.runs import words_left
 from testbench.ptx.text import module_of
 
 
@@ -79,3 +83,49 @@ def test_results_are_on_the_stack_behind_the_arguments():
 
 def test_a_call_may_change_the_arguments_registers_and_keeps_others():
     assert set(range(17)) - STANDARD_CLOBBERS == {1, 2, 16}
+
+
+_NUMBERS = range(24)
+_LOADS = "".join(f"ld.global.u32 m{at}, [d+{4 * at}]; " for at in _NUMBERS)
+_STORES = "".join(f"st.global.u32 [d+{4 * at}], m{23 - at}; " for at in _NUMBERS)
+_MOVES = f".reg .u64 d; .reg .u32 m<24>; ld.param.u64 d, [o]; {_LOADS}{_STORES}"
+_CALLS = f"""
+.visible .func seen(.param .u64 o) {{ {_MOVES} ret; }}
+.weak .func weak(.param .u64 o) {{ {_MOVES} ret; }}
+.func internal(.param .u64 o) {{ {_MOVES} ret; }}
+.func itself(.param .u64 o)
+{{ .param .u64 q; {_MOVES} st.param.u64 [q], d; call itself, (q); {_STORES} ret; }}
+.visible .entry k(.param .u64 o)
+{{ .param .u64 q; {_MOVES} st.param.u64 [q], d; call seen, (q); call weak, (q); call internal, (q);
+  call itself, (q); div.u64 d, d, 7; st.global.u32 [d], m0; ret; }}
+"""
+
+
+@pytest.mark.parametrize(("is_library", "keep"), [(False, {"itself"}), (True, {"itself", "seen"})])
+def test_functions_that_unknown_ones_call_keep_registers(is_library, keep):
+    """Those that call themselves, and the visible ones of a library, whose callers are elsewhere; never a kernel."""
+    text = compile_module(module_of(_CALLS), library=is_library)
+    first, *others = text.split("\n.function ")
+    found = {each.split()[0].removeprefix("$k$"): "STL" in each for each in others}
+    assert {"seen", "weak", "internal", "itself"} <= found.keys()
+    assert {name for name, keeps in found.items() if keeps} == keep
+    assert "STL" not in first
+
+
+_RECURSION = """
+.func (.reg .u32 r) f(.reg .u32 n)
+{ .reg .pred p; .reg .u32 m; mov.u32 r, 1; setp.eq.u32 p, n, 0; @p ret;
+  sub.u32 m, n, 1; call (r), f, (m); mad.lo.u32 r, r, 3, n; ret; }
+.visible .entry k(.param .u64 o)
+{ .reg .u64 d; .reg .u32 r; ld.param.u64 d, [o]; mov.u32 r, 6; call (r), f, (r);
+  st.global.u32 [d], r; ret; }
+"""
+
+
+@pytest.mark.parametrize("is_library", [True, False])
+def test_an_internal_function_may_call_itself(is_library):
+    expected = 1
+    for number in range(1, 7):
+        expected = 3 * expected + number
+    program = load(assemble(compile_module(module_of(_RECURSION), library=is_library), "t"))
+    assert words_left(program, 1, 1) == [expected]

@@ -2,11 +2,13 @@
 
 import re
 
+import pytest
+
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.cubin.relocation import RelocationKind
 from sim.toolchain.ptx.front_end import parse_ptx
-from testbench.ptx.text import HEADER
+from testbench.ptx.text import HEADER, module_of
 
 _TEXT = (
     HEADER
@@ -71,3 +73,28 @@ def test_a_byte_of_a_place_in_the_bank_is_known():
     assert [(one.offset, one.kind) for one in section.relocations] == [
         (5, RelocationKind.GENERIC_8_8)
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"), [("u8", 1), ("b8", 1), ("s16", 2), ("u32", 4), ("b32", 4), ("u64", 8)]
+)
+@pytest.mark.parametrize("space", ["global", "const"])
+def test_what_has_no_first_value_is_zero(kind, size, space):
+    """Elements behind the values, and the upper bytes of an element whose value is a byte of an address."""
+    text = f""".global .u32 g;
+.{space} .align 8 .{kind} x[5] = {{ 0xff(g), 7, 0xff00(g+1) }};
+.{space} .align 8 .{kind} none[3];
+.visible .entry k() {{ ret; }}
+"""
+    made = assemble(compile_module(module_of(text)), "test")
+    section = made.sections[".nv.global.init" if space == "global" else ".nv.constant3"]
+    places = {symbol.name: symbol.value for symbol in made.symbols}
+    content = section.content[places["x"] : places["x"] + 5 * size]
+    assert content == bytes(size) + (7).to_bytes(size, "little") + bytes(3 * size)
+    waiting = [(one.offset - places["x"], one.kind, one.addend or 0) for one in section.relocations]
+    assert waiting == [
+        (0, RelocationKind.GENERIC_8_0, 0),
+        (2 * size, RelocationKind.GENERIC_8_8, 1),
+    ]
+    sizes = {symbol.name: symbol.size for symbol in made.symbols}
+    assert (sizes["x"], sizes["none"]) == (5 * size, 3 * size)

@@ -10,6 +10,8 @@ from sim.toolchain.compiler.analysis.graphs import (
     reachable,
     strongly_connected_components,
 )
+from sim.toolchain.compiler.analysis.loops import Loop
+from sim.toolchain.compiler.analysis.post_dominators import Level
 from sim.toolchain.compiler.ir import Block, Function, Terminator
 
 _Graph = dict[int, list[int]]
@@ -80,3 +82,49 @@ def test_a_block_that_is_not_reached_dominates_itself_alone():
         if dominators.dominates(first, second)
     }
     assert found == {(block.name, block.name) for block in blocks} | {("entry", "end")}
+
+
+def _blocks(count: int) -> list[Block]:
+    return [Block(f"b{number}") for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ([0], 0),
+        ([0, 1], 2),
+        ([1, 0], 2),
+        ([0, 2], 2),
+        ([2, 0], 2),
+        ([0, 3], 3),
+        ([0, 1, 3], 3),
+        ([0, 4], "end"),
+        ([4], 4),
+        ([0, 5], None),
+        ([5], 5),
+        ([], None),
+    ],
+)
+@pytest.mark.parametrize("is_loop", [True, False])
+def test_paths_meet_at_the_first_place_that_all_of_them_come_to(given, found, is_loop):
+    """Of blocks 0 and 1 the next place is 2, of that 3; 3 and 4 lead to the end, 5 does not.
+
+    A loop's end is its header.
+    """
+    blocks = _blocks(6)
+    header = Block("header")
+    zero, one, two, three, four, _ = blocks
+    after: dict[Block, Block | str] = {zero: two, one: two, two: three, three: "end", four: "end"}
+    level = Level(Loop(header, {header, *blocks}) if is_loop else None, after)
+    end = header if is_loop else None
+    expected = end if found == "end" else None if found is None else blocks[found]
+    assert level.meeting([blocks[number] for number in given]) is expected
+
+
+def test_a_path_to_the_header_of_a_loop_is_at_its_end():
+    inside, header = Block("inside"), Block("header")
+    after: dict[Block, Block | str] = {inside: "end", header: inside}
+    level = Level(Loop(header, {header, inside}), after)
+    assert level.meeting([header]) is header
+    assert level.meeting([header, inside]) is header
+    assert Level(None, after).meeting([header, inside]) is inside

@@ -5,6 +5,11 @@ Places in bank 0 and fields of registers are those that NVIDIA's assembler reads
 
 import pytest
 
+from sim.toolchain.compiler.ir import Function, Value
+from sim.toolchain.compiler.layout import MemoryLayout
+from sim.toolchain.compiler.select.builder import Builder
+from sim.toolchain.compiler.select.special_registers import source_words
+from sim.toolchain.ptx.module import PtxSpecialRegister, Type
 from testbench.compiler.passes import after
 
 
@@ -187,3 +192,63 @@ def test_a_global_address_is_in_no_window_and_not_among_the_constants():
 )
 def test_an_address_that_is_a_number_has_its_sign_in_the_upper_word(address, words):
     assert selected(f"ld.global.u32 a, [{address}];")[0] == f"%v1 = LDG.E {words}"
+
+
+@pytest.mark.parametrize(
+    ("conversion", "words"),
+    [
+        ("cvt.u32.u32 a, %tid.x; st.shared.u32 [16], a;", "STS 0x0, %v2, +0x10"),
+        ("cvt.u64.u32 e, %tid.x; st.shared.u64 [16], e;", "STS.64 0x0, %v2, %v3, +0x10"),
+        ("cvt.u32.u64 a, %clock64; st.shared.u32 [16], a;", "STS 0x0, %v3, +0x10"),
+        ("cvt.u64.u64 e, %clock64; st.shared.u64 [16], e;", "STS.64 0x0, %v3, %v4, +0x10"),
+    ],
+)
+def test_a_special_register_is_extended_by_zeros_or_cut(conversion, words):
+    *moves, last = selected(conversion)
+    assert last == words
+    is_extended = "u64.u32" in conversion
+    assert (moves[-1] == "%v3 = MOV 0x0") == is_extended
+    assert sum(" = MOV " in line for line in moves) == words.count("%v")
+
+
+def test_a_special_register_of_32_bits_has_no_more_words_than_its_reader():
+    """It is read as 16 or as 32 bits by one word, as 64 bits by two."""
+    for name, component in (("tid", "x"), ("laneid", ""), ("clock64", ""), ("gridid", "")):
+        register = PtxSpecialRegister(name, component)
+        for kind, count in ((Type.U16, 1), (Type.U32, 1), (Type.U64, 2)):
+            made = Builder(Function("k", True, []), MemoryLayout(), {}, Value("stack"))
+            assert len(source_words(made, register, kind)) == count
+
+
+@pytest.mark.parametrize(
+    ("place", "lines"),
+    [
+        # The last word of a vector may be behind what an offset reaches.
+        ("i+32756", ["LDC.64 %v1, bank=0x3, +0x7ff4", "LDC.64 %v1, bank=0x3, +0x7ffc"]),
+        ("i+32760", ["IADD %v1, 0x7ff8", "LDC.64 %v2, bank=0x3", "LDC.64 %v2, bank=0x3, +0x8"]),
+        ("i+32764", ["IADD %v1, 0x7ffc", "LDC.64 %v2, bank=0x3", "LDC.64 %v2, bank=0x3, +0x8"]),
+        ("i+32768", ["IADD %v1, 0x8000", "LDC.64 %v2, bank=0x3", "LDC.64 %v2, bank=0x3, +0x8"]),
+        ("i-32768", ["LDC.64 %v1, bank=0x3, +-0x8000", "LDC.64 %v1, bank=0x3, +-0x7ff8"]),
+        # A place that is known is read as a constant, up to the end of the bank.
+        ("32768", [f"MOV c[0x3][{0x8000 + at:#x}]" for at in (0, 4, 8, 12)]),
+        ("65520", [f"MOV c[0x3][{0xFFF0 + at:#x}]" for at in (0, 4, 8, 12)]),
+        ("65524", ["LDC.64 0x0, bank=0x3, +0xfff4", "LDC.64 0x0, bank=0x3, +0xfffc"]),
+    ],
+)
+def test_a_vector_of_constants_is_read_at_its_place(place, lines):
+    found = selected(f"ld.const.v4.u32 {{a, b, c, d}}, [{place}];")
+    assert [line.split(" = ")[1] for line in found if "MOV %" not in line] == lines
+
+
+@pytest.mark.parametrize(
+    ("place", "lines"),
+    [
+        ("i+32767", ["LDC.64 %v1, bank=0x3, +0x7fff"]),
+        ("i+32768", ["IADD %v1, 0x8000", "LDC.64 %v2, bank=0x3"]),
+        ("40000", ["MOV c[0x3][0x9c40]", "MOV c[0x3][0x9c44]"]),
+        ("40001", ["LDC.64 0x0, bank=0x3, +0x9c41"]),
+    ],
+)
+def test_two_words_of_constants_are_read_at_once(place, lines):
+    found = selected(f"ld.const.v2.u32 {{a, b}}, [{place}];")
+    assert [line.split(" = ")[1] for line in found if "MOV %" not in line] == lines

@@ -11,6 +11,7 @@ from sim.toolchain.assembly.source import SassInstruction
 from sim.toolchain.compiler import compile_module, compile_statements
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
+from testbench.compiler.runs import compiled, words_left
 from testbench.programs import PROGRAMS
 from testbench.ptx.text import HEADER
 
@@ -71,3 +72,36 @@ def test_only_what_names_something_is_a_statement():
     assert named == {"EXIT", "IADD32I", "MOV", "MOV32I", "SSY", "SYNC"}
     for name in ("FSETP", "XMAD", "SHFL", "STG", "BAR"):
         assert any(re.match(rf"(@\S+ )?{name}\b", text) for text in emitted), name
+
+
+_PATTERN = bytes(range(0x81, 0x91))
+_REGISTERS = {1: "h", 2: "h", 4: "w", 8: "d"}
+
+
+@pytest.mark.parametrize(
+    ("size", "vector"),
+    [(size, vector) for size in (1, 2, 4, 8) for vector in (1, 2, 4) if size * vector <= 16],
+)
+def test_every_part_of_a_parameter_is_stored_and_loaded_at_its_place(size, vector):
+    """Of 16 bytes, the last part first; a function gives back what it is given."""
+    kind = f"v{vector}.u{8 * size}" if vector > 1 else f"u{8 * size}"
+    moves = {1: "b16", 2: "b16", 4: "b32", 8: "b64"}[size]
+    letter = _REGISTERS[size]
+    names = [f"{letter}{at}" for at in range(vector)]
+    listed = f"{{{', '.join(names)}}}" if vector > 1 else names[0]
+    stores = loads = ""
+    for place in reversed(range(0, 16, size * vector)):
+        for at, name in enumerate(names):
+            part = _PATTERN[place + at * size : place + (at + 1) * size]
+            stores += f"mov.{moves} {name}, {int.from_bytes(part, 'little'):#x}; "
+        stores += f"st.param.{kind} [s+{place}], {listed};\n"
+        loads += f"ld.param.{kind} {listed}, [r+{place}]; st.global.{kind} [o+{place}], {listed};\n"
+    registers = ".reg .b16 h<4>; .reg .b32 w<4>; .reg .b64 d<4>;"
+    text = f"""{HEADER}.func (.param .align 16 .b8 r[16]) f(.param .align 16 .b8 s[16])
+{{ .reg .b64 d0, d1; ld.param.v2.b64 {{d0, d1}}, [s]; st.param.v2.b64 [r], {{d0, d1}}; ret; }}
+.visible .entry k(.param .u64 out)
+{{ {registers} .reg .u64 o; .param .align 16 .b8 s[16], r[16]; ld.param.u64 o, [out];
+{stores}call (r), f, (s);\n{loads}ret; }}
+"""
+    content = b"".join(word.to_bytes(4, "little") for word in words_left(compiled(text), 1, 4))
+    assert content == _PATTERN

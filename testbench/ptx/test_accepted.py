@@ -6,7 +6,7 @@ Each program runs twice: compiled, on the warp model, and interpreted.
 
 import pytest
 
-from sim.toolchain.ptx.module import PtxVariable, Type
+from sim.toolchain.ptx.module import PtxAddress, PtxImmediate, PtxRegister, PtxVariable, Type
 from testbench.ptx.text import HEADER, complaint, instructions, left_everywhere, module_of
 
 _ENTRY = """.visible .entry k(.param .u64 o)
@@ -94,6 +94,14 @@ def test_types_keep_their_order_and_what_belongs_to_the_opcode_follows_it(text):
             lambda t: 309,
         ),
         ("mov.u32 r1, sm; add.u32 r0, sm+8, t; sub.u32 r0, r0, r1;", lambda t: t + 8),
+        ("add.u32 r0, t-1, 3;", lambda t: t + 2),
+        ("add.u32 r0, 9+t, t-0xffffffff;", lambda t: 2 * t + 10),
+        ("cvt.u16.u32 h0, t; add.u16 h1, h0-1, 7+h0; cvt.u32.u16 r0, h1;", lambda t: 2 * t + 6),
+        (
+            "cvt.u64.u32 d0, t; sub.u64 d0, d0-1, d0+1; shr.u64 d1, d0, 32; cvt.u32.u64 r0, d0;"
+            "cvt.u32.u64 r1, d1; sub.u32 r0, r0, r1;",
+            lambda t: -1,
+        ),
         (
             "add.u32 r0, t, 3 > 2 ? 4 : 5; add.u32 r0, r0, 0 ? 1 : 1 ? 20 : 30; add.s32 r0, r0, (.s64) 100;",
             lambda t: t + 124,
@@ -434,3 +442,93 @@ def test_later_texts_leave_nothing_out(version, target, text):
 def test_elements_of_a_vector_are_held_only_where_a_result_is_a_source(operands, moves):
     text = f".entry k() {{ .reg .b32 r<4>; mov.v2.b32 {operands}; ret; }}"
     assert [item.opcode for item in instructions(text)] == ["mov"] * moves + ["ret"]
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("add.u16 h, h-1, h;", 0xFFFF),
+        ("add.u32 t, t-1, t;", 0xFFFF_FFFF),
+        ("add.s32 t, t, -1+t;", 0xFFFF_FFFF),
+        ("add.u64 d0, d0-1, d0;", 0xFFFF_FFFF_FFFF_FFFF),
+        ("add.u32 t, t+0x100000002, t;", 2),
+        ("st.global.u32 [d0], t-2;", 0xFFFF_FFFE),
+    ],
+)
+def test_a_number_that_is_added_to_a_register_has_its_bits(text, bits):
+    body = f"{{ .reg .b64 d0; .reg .b32 t; .reg .b16 h; {text} ret; }}"
+    added = instructions(f".entry k() {body}")[0]
+    assert (added.opcode, added.operands[2]) == ("add", PtxImmediate(bits))
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("mov.b64 d0, 1.5;", 0x3FF8_0000_0000_0000),
+        ("mov.b64 d0, 1.0 + 0.5;", 0x3FF8_0000_0000_0000),
+        ("mov.b64 d0, -1.5;", 0xBFF8_0000_0000_0000),
+        ("mov.b64 d0, 0d3ff8000000000000;", 0x3FF8_0000_0000_0000),
+        ("mov.b32 t, 0f3f800000;", 0x3F80_0000),
+        ("mov.f64 e, 0f3f800000;", 0x3FF0_0000_0000_0000),
+        ("mov.f32 f, 0d3ff8000000000000;", 0x3FC0_0000),
+        ("mov.f32 f, 1.5;", 0x3FC0_0000),
+    ],
+)
+def test_bits_of_a_floating_point_number(text, bits):
+    """Of a double in 64 bits, and of one that is written as bits in as many."""
+    body = f"{{ .reg .b64 d0; .reg .b32 t; .reg .f64 e; .reg .f32 f; {text} ret; }}"
+    assert instructions(f".entry k() {body}")[0].operands[1] == PtxImmediate(bits)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mov.u64 d0, 1.5;",
+        "mov.s64 d0, 0d3ff8000000000000;",
+        "mov.b32 t, 1.5;",
+        "mov.b32 t, 0d3ff8000000000000;",
+        "mov.b64 d0, 0f3f800000;",
+        "add.u64 d0, d0, 1.5;",
+    ],
+)
+def test_a_floating_point_number_is_no_whole_number(text):
+    """NVIDIA's assembler refuses the same."""
+    found = complaint(f".entry k() {{ .reg .b64 d0; .reg .b32 t; {text} ret; }}")
+    assert found.endswith(": expected a whole number")
+
+
+@pytest.mark.parametrize(
+    ("address", "version", "offset"),
+    [
+        ("d0", "1.0", 0),
+        ("d0+4", "1.1", 4),
+        ("g", "1.1", 0),
+        ("g-8", "1.1", -8),
+        ("[g]", "1.1", 0),
+        ("[d0+4]", "1.0", 4),
+        ("g[1]", "1.1", 4),
+        ("g[1]", "1.2", 4),
+        ("g[3]", "7.8", 12),
+        ("g[1]+2", "7.8", 6),
+        ("[g[1]]", "7.8", 4),
+        ("d0", "1.2", None),
+        ("d0+4", "1.3", None),
+        ("g", "1.2", None),
+        ("g+4", "7.8", None),
+    ],
+)
+@pytest.mark.parametrize("is_store", [True, False])
+def test_an_address_has_brackets_since_version_1_2_unless_it_is_an_element(
+    address, version, offset, is_store
+):
+    """As in NVIDIA's assembler."""
+    operands = f"st.global.u32 {address}, r" if is_store else f"ld.global.u32 r, {address}"
+    text = f".global .u32 g[4];\n.entry k {{ .reg .u64 d0; .reg .u32 r; {operands}; exit; }}"
+    header = f".version {version}\n.target sm_10\n"
+    if offset is None:
+        assert "expected an address in brackets, not an expression" in complaint(text, header)
+        return
+    found = instructions(text, header=header)[0].operands[not is_store]
+    assert isinstance(found, PtxAddress)
+    assert isinstance(found.base, PtxVariable if "g" in address else PtxRegister)
+    assert (found.base.name, found.offset) == ("g" if "g" in address else "d0", offset)

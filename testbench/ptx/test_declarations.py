@@ -32,6 +32,38 @@ def test_an_alignment_is_a_power_of_two(alignment):
     assert (found["byte"].alignment, found["pair"].alignment) == (alignment, max(alignment, 16))
 
 
+@pytest.mark.parametrize(
+    ("traits", "alignment"),
+    [
+        (".align 4 .align 16 .b8", 16),
+        (".align 16 .align 4 .b8", 16),
+        (".align 8 .align 32 .align 2 .b8", 32),
+        (".align 2 .align 1 .b32", 4),
+    ],
+)
+def test_the_largest_of_several_alignments_holds(traits, alignment):
+    """As in NVIDIA's assembler."""
+    assert variables(f".global {traits} x;")["x"].alignment == alignment
+    (parameter,) = parameters(f".entry k(.param {traits} x[4]) {{ ret; }}", "k")
+    assert parameter.alignment == alignment
+
+
+@pytest.mark.parametrize("space", [".const", ".shared", ".local", ".param", ".reg"])
+@pytest.mark.parametrize("is_before", [True, False])
+def test_attributes_are_of_variables_in_global_space(space, is_before):
+    attribute = ".attribute(.managed)"
+    declared = f"{attribute} {space} .u32 x;" if is_before else f"{space} {attribute} .u32 x;"
+    message = f": {attribute} is for variables in global space"
+    assert complaint(f".func f {{ {declared} ret; }}").endswith(message)
+    assert complaint(declared).endswith(message)
+    assert len(variables(f"{attribute} .global .u32 x; .global {attribute} .u32 y;")) == 2
+
+
+def test_a_parameter_has_no_attributes():
+    found = complaint(".entry k(.param .attribute(.managed) .u32 x) { ret; }")
+    assert found == "1:17: .attribute(.managed) is for variables in global space"
+
+
 @pytest.mark.parametrize("alignment", [0, 3, 255, 257, 512])
 def test_other_alignments_are_refused(alignment):
     assert complaint(f".global .align {alignment} .u32 x;{KERNEL}") == (

@@ -21,6 +21,10 @@ _KERNEL = "\n.entry k() { ret; }"
         (".u32 v[][2][3] = {{{1}}, {{2, 3}, {4}}}", [1, 0, 0, 0, 0, 0, 2, 3, 0, 4, 0, 0]),
         (".v2 .u32 v[2] = {{1}, {2, 3}}", [1, 0, 2, 3]),
         (".v2 .u32 v[2][2] = {{{1}, {2, 3}}, {{4, 5}}}", [1, 0, 2, 3, 4, 5, 0, 0]),
+        (".u32 v[3][1] = {1, {2}, 3}", [1, 2, 3]),
+        (".u32 v[0] = {}", []),
+        (".u32 v[2][0] = {{}, {}}", []),
+        (".u32 v[0][2] = {}", []),
     ],
 )
 def test_lists_that_are_shorter_are_filled_with_zeros(declared, values):
@@ -40,6 +44,11 @@ def test_lists_that_are_shorter_are_filled_with_zeros(declared, values):
         (".u32 v[2][2] = {{1}, {2}, {3}}", "v has 4 elements and 6 first values"),
         (".u32 v[2] = {{1}, {2}}", "v has fewer dimensions than its first values"),
         (".u32 v[2][2] = {{{1}}}", "v has fewer dimensions than its first values"),
+        (".u32 v[0] = {1}", "v has 0 elements and 1 first values"),
+        (".u32 v[2][0] = {1}", "v has 0 elements and 1 first values"),
+        (".u32 v[][0] = {1}", "v has 0 elements and 1 first values"),
+        (".u32 v[][0] = {{1}}", "v has 0 elements and 1 first values"),
+        (".u32 v[][2][0] = {1, 2}", "v has 0 elements and 2 first values"),
     ],
 )
 def test_lists_of_another_shape_are_refused(declared, message):

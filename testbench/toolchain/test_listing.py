@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from sim.toolchain.assembly.assembler import assemble
-from sim.toolchain.cubin.nvinfo import Attribute, Record, RecordFormat
-from sim.toolchain.cubin.object_file import Section, SectionKind, Symbol
+from sim.toolchain.assembly.spelling import spell
+from sim.toolchain.cubin.nvinfo import Attribute, Record, RecordFormat, decode
+from sim.toolchain.cubin.object_file import ObjectFile, Section, SectionKind, Symbol
 from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
 
@@ -124,6 +125,7 @@ def test_records_that_no_text_can_have_are_left_out():
     odd = records(
         "odd",
         Record(0x99, RecordFormat.SIZED, payload=b"abc"),
+        Record(0x99, RecordFormat.SIZED, payload=b"abcd"),
         Record(0x9A, RecordFormat.SIZED, payload=b"abcd"),
         Record(Attribute.CTAIDZ_USED, RecordFormat.NONE),
     ).content
@@ -140,3 +142,149 @@ def test_code_that_is_no_whole_groups_is_refused(size):
     with pytest.raises(ProgramError) as caught:
         listing(object_file([code], function("k", entry=True)))
     assert str(caught.value) == (f"x: .text.k has {size} bytes, which are no whole groups of 32")
+
+
+STACKS = """\
+.kernel k
+.local 0x30
+.frame 0x10
+CAL g
+EXIT
+.function g
+.local 8
+RET
+.end
+.function h
+.local 4
+RET
+.kernel j
+EXIT"""
+BOTH = (Attribute.MIN_STACK_SIZE, Attribute.FRAME_SIZE)
+
+
+def information(file: ObjectFile) -> list[Record]:
+    """The records about the whole file."""
+    return decode(file.sections[".nv.info"].content)
+
+
+def with_records(file: ObjectFile, made: list[Record], name: str = ".nv.info") -> ObjectFile:
+    """A file whose section of this name has these records."""
+    return replace(file, sections={**file.sections, name: records(name, *made)})
+
+
+def of_function(name: str, file: ObjectFile, attribute: int, record: Record) -> bool:
+    """Whether a record is of this attribute, and about a function of this name."""
+    return record.attribute == attribute and file.symbols[record.words[0]].name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "lines"),
+    [
+        ("k", BOTH[:1], [".local 0x10", ".local 0x8", ".local 0x4"]),
+        ("k", BOTH[1:], [".local 0x30", ".frame 0x0", ".local 0x8", ".local 0x4"]),
+        ("k", BOTH, [".local 0x8", ".local 0x4"]),
+        ("g", BOTH[:1], [".local 0x30", ".frame 0x10", ".local 0x8", ".local 0x4"]),
+        ("g", BOTH[1:], [".local 0x30", ".frame 0x10", ".local 0x8", ".frame 0x0", ".local 0x4"]),
+        ("g", BOTH, [".local 0x30", ".frame 0x10", ".local 0x4"]),
+        ("h", BOTH[:1], [".local 0x30", ".frame 0x10", ".local 0x8", ".local 0x4"]),
+        ("h", BOTH[1:], [".local 0x30", ".frame 0x10", ".local 0x8", ".local 0x4", ".frame 0x0"]),
+        ("h", BOTH, [".local 0x30", ".frame 0x10", ".local 0x8"]),
+        ("j", BOTH, [".local 0x30", ".frame 0x10", ".local 0x8", ".local 0x4"]),
+    ],
+)
+def test_of_a_function_without_a_record_of_its_stack_the_listing_has_what_the_others_say(
+    name, missing, lines
+):
+    """The whole stack is what the frame says, a frame that is not told has nothing. All records that there are stay."""
+    file = assemble(STACKS, "t")
+    kept = [
+        record
+        for record in information(file)
+        if not any(of_function(name, file, attribute, record) for attribute in missing)
+    ]
+    shown = listing(with_records(file, kept))
+    assert [line for line in shown.splitlines() if line.startswith((".local", ".frame"))] == lines
+    again = information(assemble(shown, "t"))
+    assert sorted(again, key=repr) == sorted(kept, key=repr)
+
+
+@pytest.mark.parametrize(("is_relocatable", "local"), [(False, 0xFFFF_FFFF), (True, 0x10 + 8 + 4)])
+def test_a_linked_kernel_that_does_not_know_its_stack_has_the_frames_of_all_functions(
+    is_relocatable, local
+):
+    file = assemble(STACKS, "t")
+    (index,) = (index for index, symbol in enumerate(file.symbols) if symbol.name == "k")
+    unknown = [
+        Record.sized(record.attribute, (index, 0xFFFF_FFFF))
+        if of_function("k", file, Attribute.MIN_STACK_SIZE, record)
+        else record
+        for record in information(file)
+    ]
+    shown = listing(replace(with_records(file, unknown), relocatable=is_relocatable))
+    assert f".kernel k\n.registers 0\n.barriers 0\n.local {local:#x}\n.frame 0x10\n" in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ".info 0x98 0x1, 0x2",
+        ".info CUDA_API_VERSION 0x76",
+        ".info MAX_STACK_SIZE k, 0x10",
+        ".info 0x99 byte 0x3",
+        ".info MAXREG_COUNT half 0x10",
+        ".info EXPLICIT_CACHING",
+    ],
+)
+def test_what_is_said_of_the_whole_file_stands_before_the_first_kernel(line):
+    assert directives(f"{line}\n.kernel k\nEXIT") == [line, *ALWAYS]
+
+
+def test_records_of_code_that_is_not_there_are_left_out_and_those_behind_them_stay():
+    """A section about a function without code is not assembled."""
+    file = assemble(".kernel k\nEXIT\n.kernel j\nEXIT", "t")
+    odd = [Record.sized(0x98, (1,))]
+    for name in ("k", "j"):
+        made = decode(file.sections[f".nv.info.{name}"].content) + odd
+        file = with_records(file, made, f".nv.info.{name}")
+    gone = records(".nv.info.gone", *odd)
+    shown = listing(replace(file, sections={gone.name: gone, **file.sections}))
+    assert shown.count(".info 0x98 0x1\n") == 2
+    assert ".info 0x98 0x1\n" in shown.partition(".kernel j")[2]
+    assert "gone" not in shown
+
+
+@pytest.mark.parametrize("bit", [0, 1, 2])
+def test_words_that_assemble_to_others_are_numbers_in_the_section_that_has_them(bit):
+    """Bits of an instruction that its form does not have: only that one is written as a number."""
+    file = assemble(
+        ".kernel k\nNOP\nIADD R0, R1, R2\nEXIT\n.kernel j\nNOP\nIADD R0, R1, R2\nEXIT", "t"
+    )
+    assert ".raw" not in listing(file)
+    code = file.sections[".text.j"]
+    content = bytearray(code.content)
+    word = int.from_bytes(content[16:24], "little") | 1 << 40 + bit
+    content[16:24] = word.to_bytes(8, "little")
+    changed = replace(
+        file, sections={**file.sections, code.name: replace(code, content=bytes(content))}
+    )
+    assert spell(word) == "IADD R0, R1, R2"
+    shown = listing(changed)
+    first, second = shown.split(".kernel j")
+    assert ".raw" not in first
+    assert [line.split(".raw ")[1] for line in second.splitlines() if ".raw" in line] == [
+        f"{word:#018x}  // IADD R0, R1, R2"
+    ]
+    assert assemble(shown, "t").sections == changed.sections
+
+
+def test_records_about_functions_that_are_elsewhere_are_left_out():
+    """No text can name them; so all records of the attribute are those that the assembler finds."""
+    file = assemble(STACKS, "t")
+    outside = replace(file, symbols=(*file.symbols, Symbol("outside", 1, 1, None)))
+    odd = [
+        Record.sized(Attribute.FRAME_SIZE, (len(file.symbols), 4)),
+        Record.sized(Attribute.MAX_STACK_SIZE, (1, 4)),
+    ]
+    shown = listing(with_records(outside, [*information(file), *odd]))
+    lines = [line for line in shown.splitlines() if line.startswith(".info")]
+    assert all(line.startswith(".info MAX_STACK_SIZE ") for line in lines) and len(lines) == 5

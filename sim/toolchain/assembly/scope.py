@@ -55,10 +55,6 @@ class FileScope:
             )
         raise SourceError(name, f"{name} is not defined")
 
-    def target(self, name: Token) -> int:
-        """Raises SourceError: code locations are defined in code sections only."""
-        raise SourceError(name, f"{name} is no label here")
-
 
 class CodeScope:
     """The names of one code section."""

@@ -82,10 +82,8 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
             graph[function.name][callee] = None
     _find_standard(layout, functions, graph)
     for name, function in functions.items() if library else ():
-        if name in module.functions:
-            function.standard = (
-                not function.entry and module.functions[name].linkage is Linkage.VISIBLE
-            )
+        if name in module.functions and module.functions[name].linkage is Linkage.VISIBLE:
+            function.standard |= not function.entry
     finished: dict[str, Finished] = {}
     finished_copies: dict[str, dict[str, Finished]] = {}
     for group in strongly_connected_components(graph):
@@ -144,8 +142,6 @@ def _find_standard(layout: MemoryLayout, functions: dict[str, Function], graph: 
             for name in group:
                 functions[name].standard = True
                 functions[name].recursion = frozenset(group)
-    for function in functions.values():
-        function.standard = function.standard and not function.entry
 
 
 def _compile(function: Function, finished: dict[str, Finished], registers: int) -> Finished:

@@ -127,17 +127,7 @@ RELATIONS: Mapping[FieldValue, Callable[[int, int], bool]] = {
     Compare.NE: int.__ne__,
 }
 """The comparison of integers for each relation."""
-_PSEUDO = {
-    "ADD64": (2, 4),
-    "SETP64": (1, 4),
-    "MAD": (1, 3),
-    "MULHI": (1, 2),
-    "MULWIDE": (2, 2),
-    "DIV": (1, 2),
-    "REM": (1, 2),
-    "CAL": (0, 0),
-    "ICAL": (0, 0),
-}
+_PSEUDO = frozenset({"ADD64", "SETP64", "MAD", "MULHI", "MULWIDE", "DIV", "REM", "CAL", "ICAL"})
 """Pseudo-instructions, and instructions whose operands differ from the table, with the numbers of
 their results and sources.
 """

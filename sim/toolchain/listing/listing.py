@@ -244,8 +244,6 @@ class _Lister:
     def _learn_records(self, assembled: ObjectFile) -> None:
         known = {symbol.name for symbol in assembled.symbols}
         for name, records in self.records.items():
-            if name not in assembled.sections:
-                continue
             found = records_of(assembled, name)
             for attribute, mine in records.items():
                 named = [_named(record, self.file.symbols) for record in mine]

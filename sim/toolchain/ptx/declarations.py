@@ -77,11 +77,11 @@ def _shape(traits: list[Token | syntax.AlignNode], place: Place) -> _Shape:
     own = next((at for at, item in enumerate(traits) if item == ".ptr"), len(traits))
     for item in traits[:own]:
         if isinstance(item, syntax.AlignNode):
-            alignment = int(item.bytes)
-            if alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+            if int(item.bytes) not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
                 raise SourceError(
                     item.bytes, f"an alignment of {item.bytes}: expected a power of 2 up to 256"
                 )
+            alignment = max(alignment, int(item.bytes))
         elif item.type == "ATTRIBUTE":
             _check_attribute(item, place)
         elif item[1:] in _VECTORS and vector == 1:
@@ -240,8 +240,7 @@ def _variables(
     sizes = _sizes(declarator.dimensions, scope, name)
     initial = _initial(declarator, shape, space, sizes, scope)
     if sizes and sizes[0] is None and initial:
-        inner = _product(sizes[1:]) * shape.vector
-        sizes[0] = -(-len(initial) // inner) if inner else 0
+        sizes[0] = -(-len(initial) // (_product(sizes[1:]) * shape.vector))
     open_array = bool(sizes) and sizes[0] is None
     if seen is Linkage.COMMON and space is not PtxSpace.GLOBAL:
         raise SourceError(
@@ -339,10 +338,10 @@ def _flat(
             raise SourceError(item.token, f"{name} is no sampler: it has no {item.token}")
         else:
             found.append(_first_value(item, kind, scope))
-    if levels[0] is not None and len(found) > levels[0] * inner:
-        raise SourceError(
-            name, f"{name} has {levels[0] * inner} elements and {len(found)} first values"
-        )
+    # An open dimension has as many parts as there are values, unless these have no elements.
+    most = (levels[0] or 0) * inner
+    if len(found) > most and (levels[0] is not None or not inner):
+        raise SourceError(name, f"{name} has {most} elements and {len(found)} first values")
     return found
 
 

@@ -376,3 +376,50 @@ SIGNS = {
 @pytest.mark.parametrize("body", SIGNS)
 def test_signs_of_numbers_in_single_precision_belong_to_their_use(body):
     assert combined(body, "st.shared.u32 [64], d;") == SIGNS[body]
+
+
+CHANGED = {
+    # The inner operation may not have run, or its source has another value by now.
+    "@p add.u32 d, a, 3; add.u32 n, d, 4;": [
+        "@%p1 %v5 = IADD %v1, 0x3",
+        "%v6 = IADD %v5, 0x4",
+    ],
+    "@p shl.b32 d, a, 3; add.u32 n, d, c;": [
+        "@%p1 %v5 = SHL %v1, 0x3",
+        "%v6 = IADD %v5, %v3",
+    ],
+    "@p shl.b32 d, a, 3; shl.b32 n, d, 4;": [
+        "@%p1 %v5 = SHL %v1, 0x3",
+        "%v6 = SHL %v5, 0x4",
+    ],
+    "setp.lt.u32 p, a, b; @p bra X; add.u32 d, a, 3; X: add.u32 n, d, 4;": [
+        "%p1, _ = ISETP.LT.U32.AND %v1, %v2, 0x1",
+        "branch %p1 B2 B1",
+        "B1:",
+        "%v5 = IADD %v1, 0x3",
+        "goto B2",
+        "B2:",
+        "%v6 = IADD %v5, 0x4",
+    ],
+    "L: add.u32 d, a, 3; add.u32 a, a, 1; add.u32 n, d, 4; setp.lt.u32 p, n, b; @p bra L;": [
+        "%v5 = MOV %v1",
+        "goto B1",
+        "B1:",
+        "%v6 = IADD %v5, 0x3",
+        "%v5 = IADD %v5, 0x1",
+        "%v7 = IADD %v6, 0x4",
+        "%p1, _ = ISETP.LT.U32.AND %v7, %v2, 0x1",
+        "branch %p1 B1 B2",
+        "B2:",
+    ],
+    # A guard of the outer operation alone keeps nothing apart.
+    "setp.lt.u32 p, a, b; add.u32 d, a, 3; @p add.u32 n, d, 4;": [
+        "%p1, _ = ISETP.LT.U32.AND %v1, %v2, 0x1",
+        "@%p1 %v5 = IADD %v1, 0x7",
+    ],
+}
+
+
+@pytest.mark.parametrize("body", CHANGED)
+def test_operations_stay_apart_where_the_inner_ones_sources_are_not_those_of_the_outer(body):
+    assert combined(body, "st.shared.u32 [64], n;") == CHANGED[body]

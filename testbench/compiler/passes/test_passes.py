@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from sim.toolchain.compiler.analysis.definitions import Definitions
+from sim.toolchain.compiler.analysis.divergence import divergent_blocks
 from sim.toolchain.compiler.analysis.loops import add_preheaders
+from sim.toolchain.compiler.analysis.post_dominators import LoopLevels
 from sim.toolchain.compiler.ir import Function
 from sim.toolchain.compiler.passes import full_unroll
 from sim.toolchain.compiler.passes.carry import keep_carries
@@ -26,7 +28,7 @@ from sim.toolchain.compiler.passes.simplify_cfg import simplify_cfg
 from sim.toolchain.compiler.passes.unroll import unroll
 from sim.toolchain.compiler.passes.webs import reaching_webs
 from sim.toolchain.compiler.regalloc.color import allocate
-from testbench.compiler.passes import after
+from testbench.compiler.passes import after, selected
 
 _Pass = Callable[[Function], object]
 
@@ -433,3 +435,19 @@ def test_a_loop_with_a_barrier_is_not_unrolled(statement, unrolled):
         f"H: {statement} add.u32 i, i, 1; setp.lt.u32 p, i, n; @p bra H; st.shared.u32 [64], i;"
     )
     assert (after(body, simplify_cfg, unroll) != after(body, simplify_cfg)) == unrolled
+
+
+def test_branches_that_an_unrolled_loop_adds_are_taken_by_all_threads_alike():
+    """Also where only some threads come to the loop: the counter begins with a number, and the limit is a constant."""
+    function = selected(
+        "mov.u32 a, %tid.x; setp.lt.u32 p, a, 5; @p bra E; ld.param.u32 n, [x]; mov.u32 i, 0; "
+        "H: st.shared.u32 [a], i; add.u32 i, i, 1; setp.lt.u32 q, i, n; @q bra H; E: st.shared.u32 [a], b;"
+    )
+    simplify_cfg(function)
+    before = set(function.blocks)
+    unroll(function)
+    added = [block for block in function.blocks if block not in before]
+    assert [len(block.successors) for block in added] == [2, 2, 2]
+    assert all(block.uniform for block in added)
+    divergent = divergent_blocks(function, LoopLevels(function))
+    assert function.blocks[0] in divergent and not divergent & set(added)

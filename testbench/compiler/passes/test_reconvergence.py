@@ -2,8 +2,15 @@
 
 import pytest
 
+from sim.toolchain.compiler.analysis.dominators import Dominators
 from sim.toolchain.compiler.analysis.loops import add_preheaders
-from sim.toolchain.compiler.passes.reconvergence import plan
+from sim.toolchain.compiler.ir import Block, Terminator
+from sim.toolchain.compiler.passes.reconvergence import (
+    ReconvergenceRegion,
+    TokenPlan,
+    _Balance,
+    plan,
+)
 from sim.toolchain.compiler.passes.simplify_cfg import simplify_cfg
 from testbench.compiler.passes import selected
 
@@ -68,3 +75,31 @@ CASES = {
 def test_threads_meet_by_tokens(name):
     body, expected = CASES[name]
     assert tokens(body) == expected
+
+
+def test_a_region_that_no_path_leaves_is_dropped():
+    """Of two with one join, both pushed on every path to it, threads leave the inner one."""
+    function = selected(f"{READ} setp.lt.u32 p, b, 5; @p bra A; {STORE} A: {STORE}")
+    simplify_cfg(function)
+    entry, join = function.blocks[0], function.blocks[-1]
+    outer, inner = (ReconvergenceRegion(entry, join) for _ in range(2))
+    dominators = Dominators(function)
+    assert _Balance(function, [outer, inner], dominators).check() is outer
+    made = _Balance(function, [inner], dominators).check()
+    assert isinstance(made, TokenPlan)
+    assert set(made.leaves.values()) == {inner} and made.depth == 1
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_region_that_is_open_on_one_path_only_is_dropped(number):
+    """A push in either branch whose join lies behind the place where both meet."""
+    function = selected(
+        f"{READ} setp.lt.u32 p, b, 5; @p bra A; {STORE} bra B; A: {STORE} B: {STORE}"
+    )
+    simplify_cfg(function)
+    meeting, end = function.blocks[3], Block("end", terminator=Terminator.EXIT)
+    meeting.terminator, meeting.successors = Terminator.GOTO, [end]
+    function.blocks.append(end)
+    assert meeting in function.blocks[1].successors and meeting in function.blocks[2].successors
+    region = ReconvergenceRegion(function.blocks[number], end)
+    assert _Balance(function, [region], Dominators(function)).check() is region

@@ -276,7 +276,7 @@ class GuardNode(Node):
 
 
 class InstructionNode(Node):
-    """An instruction. ``words`` are the opcode with the modifiers directly behind it, and the
+    """An instruction. ``words`` are the opcode with the modifiers directly after it, and the
     modifiers after a space, which are rare.
     """
 

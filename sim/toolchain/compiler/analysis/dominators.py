@@ -23,7 +23,7 @@ class Dominators:
         """Numbers the blocks in preorder of the tree.
 
         Returns:
-            For each block its number and the first number behind its subtree.
+            For each block its number and the first number after its subtree.
         """
         children: dict[Block, list[Block]] = {}
         for block, parent in self.parents.items():

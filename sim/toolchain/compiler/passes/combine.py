@@ -54,7 +54,7 @@ def pair_number(low: Source, high: Source) -> int | None:
 
 
 def _near(number_of_bits: int, value: int) -> int:
-    """Returns a value as a signed number of so many bits."""
+    """Returns the low bits of a value as a signed number."""
     value &= (1 << number_of_bits) - 1
     return value - (1 << number_of_bits) if value >> number_of_bits - 1 else value
 

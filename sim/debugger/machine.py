@@ -308,7 +308,7 @@ class DebuggedMachine:
         return self.state is MachineState.OVER
 
     async def _settle(self) -> None:
-        """Keeps the machine stopped after it has stopped."""
+        """Holds the machine stopped after a stop."""
         if await self._look():
             return
         if not await driver.locked_down(self.host):

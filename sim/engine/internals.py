@@ -1,6 +1,6 @@
 """The private parts of Amaranth on which the engines build; they are why its version is pinned.
 
-Type checkers do not know their types.
+Their types are unknown to type checkers.
 """
 
 from importlib import import_module

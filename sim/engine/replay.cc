@@ -1,6 +1,6 @@
-// Does to a compiled model what was done to it before: replay LIBRARY TAPE CYCLES [seconds]. Prints the cycles, and with
-// the last word the seconds of the processor that they took. A program without Python, for tools that count instructions;
-// without the last word it executes the same ones each time. sim/engine/tape.py writes tapes: numbers of 64 bits.
+// Replays recorded calls to a compiled model: replay LIBRARY TAPE CYCLES [seconds]. Prints the number of cycles and, with
+// the last word, their processor time in seconds. A program without Python, for tools that count instructions; without
+// the last word it executes the same ones each time. sim/engine/tape.py writes tapes: numbers of 64 bits.
 
 #include <cstdint>
 #include <cstdio>

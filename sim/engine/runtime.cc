@@ -12,18 +12,18 @@ void model::wake(uint32_t place, word bits) {
 
 namespace {
 
-// In `ranges`: what everything depends on, then the registers of each edge, then what only lookers see.
+// In `ranges`: the functions of clusters, then those of the registers of each edge, then those computed on access.
 enum { SETTLED, REGISTERS, LOOKED_AT = REGISTERS + EDGES, RANGES };
 
-// Bits of a kept word that are bits of a signal, from `at` on.
+// Bits of a stored word that are bits of a signal, from `at` on.
 struct piece {
     uint32_t place, shift, width, at;
-    word last; // the kept word when it was sampled last
+    word last; // the stored word at the last sample
 };
 
 struct watched {
     list<piece> pieces;
-    list<uint32_t> constant, value, last; // words of the same number, but for `last` before the first sample
+    list<uint32_t> constant, value, last; // as many words, except `last` before the first sample
 };
 
 struct instance : model {
@@ -33,7 +33,7 @@ struct instance : model {
     bool sampled;
     bool levels[EDGES + 1];
 
-    // Calls the functions of registers whose flags are up. Flags that these raise are for the next edge.
+    // Calls the functions of registers whose flags are set. Flags that these set are for the next edge.
     void step(const range &one) {
         for (uint32_t at = one.first_word; at * 32 < one.end; at++) {
             flags up = d[at];
@@ -43,7 +43,7 @@ struct instance : model {
         }
     }
 
-    // Calls the functions of a range whose flags are up, in order. Each raises flags of later ones only.
+    // Calls the functions of a range whose flags are set, in order. Each sets flags of later ones only.
     void call(const range &one) {
         for (uint32_t at = one.first_word; at * 32 < one.end; at++) {
             while (flags up = d[at]) {
@@ -53,20 +53,20 @@ struct instance : model {
         }
     }
 
-    // Computes what depends on changed words.
+    // Computes the words that depend on changed words.
     void settle() {
         do
             call(ranges[SETTLED]);
         while (resets(this));
     }
 
-    // Also computes what only lookers see.
+    // Also computes the words that are computed on access.
     void look() {
         settle();
         call(ranges[LOOKED_AT]);
     }
 
-    // Also computes one word that only lookers see; `needs` are the flags of the functions that it takes.
+    // Also computes one word that is computed on access; `needs` are the flags of the functions that it requires.
     void look_at(const flags *needs) {
         settle();
         const uint32_t first = ranges[LOOKED_AT].first_word;
@@ -78,7 +78,7 @@ struct instance : model {
         }
     }
 
-    // The flags for this, null when the word is there without a look.
+    // Returns the flags for this; null if the word is always computed.
     static const flags *needs_of(uint32_t place) {
         const uint32_t *end = looked_places + LOOKED_PLACES, *found = std::lower_bound(looked_places, end, place);
         return found < end && *found == place ? looked_needs + looked_makers[found - looked_places] * LOOKED_WORDS
@@ -87,13 +87,13 @@ struct instance : model {
 
     bool level(const edge &one) const { return w[one.place] >> one.shift & 1; }
 
-    // Lets all clocks that have changed have their effect.
+    // Applies the edges of all clocks that have changed.
     void clock() {
         settle();
         tick();
     }
 
-    // The same where everything has settled.
+    // Likewise, if everything has settled.
     void tick() {
         bool any = false;
         for (uint32_t index = 0; index < EDGES; index++) {
@@ -110,7 +110,7 @@ struct instance : model {
             commit();
     }
 
-    // Notes that a clock is low, where that has no effect.
+    // Records that a clock is low, where that has no effect.
     void fall(uint32_t place, uint32_t shift) {
         for (uint32_t index = 0; index < EDGES; index++)
             if (edges[index].place == place && edges[index].shift == shift)
@@ -180,7 +180,7 @@ struct instance : model {
 
 extern "C" {
 
-// Back to the initial state; inputs keep their values.
+// Restores the initial state; inputs keep their values.
 void model_reset(instance *s) {
     list<word> kept = {};
     for (uint32_t index = 0; index < INPUTS; index++)
@@ -235,13 +235,13 @@ void model_destroy(instance *s) {
 word *model_words(instance *s) { return s->w; }
 word *model_memory(instance *s) { return s->m; }
 
-// Words or a memory that were changed from outside.
+// Handles words or a memory that were changed from outside.
 void model_touch(instance *s, uint32_t place) { s->wake(place, ~(word)0); }
 void model_touch_memory(instance *s, uint32_t memory) { s->wake_memory(memory); }
 
 void model_look(instance *s) { s->look(); }
 
-// Lets clocks that were changed have their effect, and everything settle.
+// Applies changed clocks, and settles.
 void model_step(instance *s) {
     s->clock();
     s->settle();
@@ -256,7 +256,7 @@ size_t model_events_size(instance *s) { return s->events.count; }
 const word *model_events(instance *s) { return s->events.begin(); }
 void model_clear_events(instance *s) { s->events.clear(); }
 
-// Adds a signal to those that are sampled: pieces of four numbers, words of its constant bits.
+// Adds a signal to the sampled ones: pieces of four numbers, words of its constant bits.
 void model_watch(instance *s, const uint32_t *pieces, size_t count, const uint32_t *constant, size_t words) {
     watched signal = {};
     for (size_t index = 0; index < count; index++, pieces += 4)

@@ -24,7 +24,7 @@ template <typename T> struct list {
         std::free(items);
         *this = {};
     }
-    // Adds so many items of zero bytes; the first of them.
+    // Appends zero-initialised items; returns the first of them.
     T *extend(size_t more) {
         if (count + more > room) {
             room = 2 * (count + more);
@@ -47,9 +47,9 @@ struct stored {
 };
 
 struct model {
-    word *w;  // kept words
+    word *w;  // stored words
     word *m;  // the words of all memories
-    flags *d; // functions that have to be called again
+    flags *d; // functions that must be called again
     uint32_t *changed_places;
     word *changed_values;
     uint32_t changed;
@@ -66,9 +66,9 @@ struct model {
     void store(uint32_t place, word value, word mask, uint32_t memory) {
         stores.push({place, value, mask, memory});
     }
-    // Has all functions called again that read one of these bits of a word.
+    // Marks all functions that read one of these bits of a word.
     void wake(uint32_t place, word bits);
-    // Changes a word now; returns whether that is another value.
+    // Assigns a word; returns whether its value has changed.
     bool force(uint32_t place, word value) {
         if (w[place] == value)
             return false;
@@ -101,7 +101,7 @@ struct range {
 static inline word shift_left(word value, word by) { return by < 64 ? value << by : 0; }
 static inline word shift_right(word value, word by) { return by < 64 ? value >> by : 0; }
 static inline word shift_signed(int64_t value, word by) { return (word)(value >> (by < 63 ? by : 63)); }
-// The bits of a word in the opposite order.
+// Reverses the bits of a word.
 static inline word reversed(word x) {
     x = (x >> 1 & 0x5555555555555555ull) | (x & 0x5555555555555555ull) << 1;
     x = (x >> 2 & 0x3333333333333333ull) | (x & 0x3333333333333333ull) << 2;

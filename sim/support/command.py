@@ -158,7 +158,7 @@ def is_whole(path: str | Path) -> bool:
 class OutputFile:
     """A file that is written part by part and appears as a whole when it is closed, or not at all.
 
-    See :func:`is_whole` for exceptions. A symbolic link is kept. As a context it is closed, or
+    See :func:`is_whole` for files that are written directly. A symbolic link is kept. As a context it is closed, or
     discarded after an exception.
 
     Raises:

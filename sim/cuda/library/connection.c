@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int server = -1;         /* the socket; -1 before the first call */
 static int memory_file = -1;    /* the device's memory */
 static pid_t owner;             /* the process that opened it: a child after fork must not use it */
-static int lost;                /* the server has gone */
+static int lost;                /* the server has ended */
 static CUresult sticky;
 static struct hello_reply device;
 
@@ -27,7 +27,7 @@ static void *memory_base(void) {
     return (void *)(uintptr_t)device.base;
 }
 
-/* Sends all bytes; 0, or -1 when the server has gone. MSG_NOSIGNAL: that is no reason to end the program. */
+/* Sends all bytes; returns 0, or -1 if the server has ended. MSG_NOSIGNAL: that must not end the program. */
 static int send_all(const void *bytes, size_t count) {
     const char *next = bytes;
     while (count) {
@@ -64,7 +64,7 @@ static CUresult server_lost(void) {
     return CUDA_ERROR_UNKNOWN;
 }
 
-/* One request and its reply, with the lock held. */
+/* Sends one request and receives its reply; the lock is held. */
 static CUresult exchange_locked(const struct exchange *exchange, uint32_t context) {
     struct request_header header = {exchange->call, context, exchange->data_bytes};
     if (lost)
@@ -80,7 +80,7 @@ static CUresult exchange_locked(const struct exchange *exchange, uint32_t contex
         return server_lost();
     char *data = malloc(reply.data_bytes + 1);
     if (!data)
-        return server_lost(); /* the rest of the reply can't be read: the connection is of no use any more */
+        return server_lost(); /* the rest of the reply cannot be read: the connection is unusable */
     if (receive_all(data, reply.data_bytes)) {
         free(data);
         return server_lost();
@@ -96,7 +96,7 @@ static CUresult exchange_locked(const struct exchange *exchange, uint32_t contex
     return reply.result;
 }
 
-/* Connects to the server, maps the device's memory. With the lock held. */
+/* Connects to the server and maps the device's memory; the lock is held. */
 static CUresult open_locked(void) {
     const char *name = getenv(SOCKET_VARIABLE);
     if (!name || !*name) {
@@ -109,7 +109,7 @@ static CUresult open_locked(void) {
         report("%s is too long for the name of a socket", SOCKET_VARIABLE);
         return CUDA_ERROR_NO_DEVICE;
     }
-    memcpy(address.sun_path + 1, name, length); /* the 0 in front of the name: no file of the file system */
+    memcpy(address.sun_path + 1, name, length); /* the leading 0 selects the abstract name space */
     server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (server < 0 || connect(server, (struct sockaddr *)&address,
                               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length))) {

@@ -4,8 +4,8 @@
 #include "protocol.h"
 #include "refusal.h"
 
-/* A request and what comes back. `fields` and `reply` are the structs of protocol.h. `data` goes with the request.
- * `answer` gets the reply's data, allocated, when it is not NULL: the caller frees it. */
+/* A request and its reply. `fields` and `reply` are the structs of protocol.h. `data` is sent with the request.
+ * `answer` receives the reply's data, allocated, unless it is NULL: the caller frees it. */
 struct exchange {
     uint32_t call;
     const void *fields;
@@ -18,13 +18,13 @@ struct exchange {
     size_t *answer_bytes;
 };
 
-/* Connects once; CUDA_ERROR_NO_DEVICE when no server is there. Every function of the library calls it before others. */
+/* Connects once; CUDA_ERROR_NO_DEVICE without a server. Every function of the library calls it first. */
 CUresult connection_open(void);
 
-/* CUDA_SUCCESS, or why no function can be served: not initialized, a child after fork, a sticky error. */
+/* Returns CUDA_SUCCESS, or why no function can be called: not initialized, a child after fork, a sticky error. */
 CUresult connection_state(void);
 
-/* Likewise, and reports that nothing is initialized. A sticky error was reported when it happened. */
+/* Likewise, and reports a missing initialization. A sticky error was reported when it happened. */
 CUresult initialized_for(const char *function);
 #define initialized() initialized_for(__func__)
 
@@ -32,7 +32,7 @@ CUresult initialized_for(const char *function);
 CUresult exchange_for(const char *function, const struct exchange *exchange);
 #define connection_exchange(...) exchange_for(__func__, __VA_ARGS__)
 
-/* The error that the current context has come to for good, or CUDA_SUCCESS. */
+/* Returns the permanent error of the current context, or CUDA_SUCCESS. */
 CUresult sticky_error(void);
 void clear_sticky_error(void);
 
@@ -46,10 +46,10 @@ int is_device_address(const void *address);
  * and filled with zeros first, which takes half of the time of a memcpy. What the system does not write is copied. */
 void write_device(void *to, const void *from, size_t bytes);
 
-/* Says once, by name, that a function is not supported, and why; returns CUDA_ERROR_NOT_SUPPORTED. */
+/* Reports once for each name that a function is not supported, and why; returns CUDA_ERROR_NOT_SUPPORTED. */
 CUresult refuse(const char *function, const char *why);
 
-/* A call with fixed fields only. */
+/* A call without data. */
 #define SIMPLE_CALL(NAME, FIELDS, REPLY)                                                                      \
     connection_exchange(&(struct exchange){.call = NAME, .fields = &(FIELDS), .fields_bytes = sizeof(FIELDS), \
                                            .reply = &(REPLY), .reply_bytes = sizeof(REPLY)})

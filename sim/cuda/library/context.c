@@ -1,4 +1,4 @@
-/* Contexts. Each thread has a stack of them; what it allocates and loads belongs to the topmost. */
+/* Contexts. Each thread has a stack of them; its allocations and modules belong to the topmost. */
 #include "context.h"
 
 #include <stdlib.h>
@@ -102,7 +102,7 @@ EXPORT CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice numb
     return result;
 }
 
-/* The third and fourth versions have attributes of execution, which mean nothing here. */
+/* The third and fourth versions have attributes of execution, which are ignored. */
 EXPORT CUresult cuCtxCreate_v3(CUcontext *context, void *affinities, int count, unsigned flags, CUdevice number) {
     (void)affinities;
     if (count)
@@ -176,7 +176,7 @@ EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
     return CUDA_SUCCESS;
 }
 
-/* Everything is done when a call returns; what remains is the error it has come to. */
+/* All work is done when a call returns; only the context's error is returned. */
 EXPORT CUresult cuCtxSynchronize(void) {
     return ready();
 }
@@ -201,7 +201,7 @@ EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
     return result;
 }
 
-/* Caches and the width of banks can't be set: a preference is heard and means nothing. */
+/* Caches and the width of banks cannot be set: a preference is accepted and ignored. */
 EXPORT CUresult cuCtxSetCacheConfig(int preference) {
     (void)preference;
     return ready();
@@ -286,7 +286,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice number, unsigned *flags, int
     return CUDA_SUCCESS;
 }
 
-/* Frees all that the primary context owns; who holds it may go on with an empty one. */
+/* Frees all resources of the primary context; its holders may continue with an empty one. */
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice number) {
     CHECK_DEVICE(number);
     CUresult result = connection_open();

@@ -4,10 +4,10 @@
 
 typedef struct context *CUcontext;
 
-/* The number by which the server knows the current context; 0: none is current. */
+/* The server's number of the current context; 0: none is current. */
 uint32_t current_context_number(void);
 
-/* The state of the connection, CUDA_ERROR_INVALID_CONTEXT where no context is current, or the sticky error: what most
- * functions begin with. Reports the first two. */
+/* Returns the state of the connection, CUDA_ERROR_INVALID_CONTEXT if no context is current, or the sticky error; most
+ * functions call it first. Reports the first two. */
 CUresult ready_for(const char *function);
 #define ready() ready_for(__func__)

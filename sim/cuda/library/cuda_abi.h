@@ -7,7 +7,7 @@ typedef int CUresult;
 typedef int CUdevice;
 typedef uint64_t CUdeviceptr;
 
-/* Results that the library itself gives. The names and texts of all results are in results.h, which is made. */
+/* Results that the library itself returns. The names and texts of all results are in the generated results.h. */
 enum {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_INVALID_VALUE = 1,
@@ -36,7 +36,7 @@ enum {
     CUDA_ERROR_UNKNOWN = 999,
 };
 
-/* Device attributes that the library itself asks for. */
+/* Device attributes that the library itself queries. */
 enum { ATTRIBUTE_COMPUTE_MAJOR = 75, ATTRIBUTE_COMPUTE_MINOR = 76, ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1 };
 
 /* Kinds of memory: of allocations, and in CU_POINTER_ATTRIBUTE_MEMORY_TYPE. */
@@ -48,7 +48,7 @@ enum { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2, CU_MEMORYTYPE_ARRAY = 3
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
 #define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)2)
 
-/* Options of the compiler and linker, of those that are heard. */
+/* Options of the compiler and linker that are supported. */
 enum {
     CU_JIT_MAX_REGISTERS = 0,
     CU_JIT_INFO_LOG_BUFFER = 3,
@@ -115,7 +115,7 @@ typedef struct {
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
     void **kernelParams;
     void **extra;
-    void *kern;  /* from here on only in the second version */
+    void *kern;  /* the following fields exist only in the second version */
     void *ctx;
 } CUDA_KERNEL_NODE_PARAMS;
 

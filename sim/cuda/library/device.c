@@ -10,7 +10,7 @@
 #include "results.h"
 #include "symbols.h"
 
-enum { DRIVER_VERSION = 12090 }; /* 1000 * major + 10 * minor, of the CUDA whose functions these are */
+enum { DRIVER_VERSION = 12090 }; /* 1000 * major + 10 * minor of the CUDA version of these functions */
 static const char DEVICE_NAME[] = "Warpstack sm_50";
 
 EXPORT CUresult cuInit(unsigned flags) {
@@ -161,7 +161,7 @@ EXPORT CUresult cuGetErrorString(CUresult result, const char **text) {
 
 /* Functions by name. */
 
-/* A table that NVIDIA's compilers (NVRTC, nvJitLink) ask for, and do without. */
+/* A table that NVIDIA's compilers (NVRTC, nvJitLink) request, but do not need. */
 static const unsigned char COMPILERS_TABLE[16] = {0xda, 0x91, 0x51, 0xd3, 0x3a, 0xe6, 0xcc, 0x41,
                                                   0xa5, 0xc0, 0x4f, 0x26, 0xd5, 0x33, 0xe3, 0x28};
 
@@ -174,7 +174,7 @@ EXPORT CUresult cuGetExportTable(const void **table, const void *identifier) {
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* The function that a name meant in a version of CUDA: of the symbols of that name the newest that is not newer. */
+/* Returns the function of a name in a version of CUDA: of the symbols of that name the newest that is not newer. */
 EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
     enum { FOUND = 0, NOT_FOUND = 1, VERSION_NOT_SUFFICIENT = 2, PER_THREAD_STREAM = 2 };
     const char *symbol = NULL;
@@ -215,7 +215,7 @@ EXPORT CUresult cuGetProcAddress(const char *name, void **function, int version,
     return cuGetProcAddress_v2(name, function, version, flags, NULL);
 }
 
-/* Profilers: the server's options say what is measured. */
+/* Profilers: the server's options select what is measured. */
 
 EXPORT CUresult cuProfilerStart(void) {
     return CUDA_SUCCESS;

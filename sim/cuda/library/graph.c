@@ -1,4 +1,4 @@
-/* Graphs: recorded launches, copies, fills and calls of the host, which are done one after the other. */
+/* Graphs: recorded launches, copies, fills and host calls, which are executed one after the other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct graph_node {
     struct graph *child;
     struct graph_node **before; /* the nodes that it depends on */
     size_t before_count;
-    struct graph_node *origin; /* in an executable graph: the node of the graph that it was made from */
+    struct graph_node *origin; /* in an executable graph: the node of the graph from which it was made */
     int done;
 };
 
@@ -26,7 +26,7 @@ struct graph {
     size_t count;
 };
 
-/* An executable graph is a copy, so that later changes of the graph do not reach it. */
+/* An executable graph is a copy, so that later changes of the graph do not affect it. */
 typedef struct graph *CUgraphExec;
 
 static const char NO_GRAPH[] = "the graph is NULL";
@@ -87,7 +87,7 @@ EXPORT CUresult cuGraphDestroy(CUgraph graph) {
     return CUDA_SUCCESS;
 }
 
-/* The parameters of a kernel's node become the node's own. */
+/* Copies the parameters of a kernel's node into the node. */
 static CUresult set_kernel(const char *name, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters, int has_kernel) {
     CUfunction function = parameters->func;
     if (!function && has_kernel)
@@ -185,7 +185,7 @@ EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, int *kind) {
     return CUDA_SUCCESS;
 }
 
-/* Recording: each node comes behind the one before it. */
+/* Recording: each node depends on the one before it. */
 static CUresult append(CUgraph graph, enum node_kind kind, CUgraphNode *node) {
     size_t count = graph->count;
     return add_node(graph, kind, count ? &graph->nodes[count - 1] : NULL, count ? 1 : 0, node);
@@ -364,7 +364,8 @@ static int can_run(CUgraphNode node) {
     return !node->done;
 }
 
-/* Each node when all that it depends on are done; nodes of which none can go on depend on each other in a circle. */
+/* Executes each node after all that it depends on; if none of the remaining nodes is ready, their dependencies are
+ * cyclic. */
 static CUresult run_graph(CUgraph graph) {
     CUresult result = CUDA_SUCCESS;
     size_t left = graph->count;

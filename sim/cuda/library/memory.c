@@ -88,7 +88,7 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream str
     return cuMemAlloc_v2(address, bytes);
 }
 
-/* The address says whose it is: no context has to be current. */
+/* The address identifies the owner: no context has to be current. */
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
     CUresult state = initialized();
     if (state != CUDA_SUCCESS || !address)
@@ -130,8 +130,8 @@ EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *place) {
     return result;
 }
 
-/* Host memory that a program has registered. The device can't reach it, so that it has a copy in device memory, which
- * is brought up to date before a launch and brings the host's up to date after it. */
+/* Host memory that a program has registered. The device cannot access it, so it has a copy in device memory, which is
+ * updated before a launch and copied back after it. */
 struct registered {
     struct registered *next;
     unsigned char *place;
@@ -218,7 +218,7 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *place, 
 
 /* Copies. */
 
-static const size_t LEAST_WRITTEN = 1 << 16; /* bytes from which on a call of the system pays */
+static const size_t LEAST_WRITTEN = 1 << 16; /* size in bytes above which a system call is faster */
 
 CUresult copy_now(void *to, const void *from, size_t bytes) {
     static const char FUNCTION[] = "cuMemcpy";
@@ -274,7 +274,7 @@ CUresult copy_3d_now(const CUDA_MEMCPY3D *copy) {
     return result;
 }
 
-/* Does a copy, or records it when the stream records. */
+/* Executes a copy, or records it if the stream records. */
 static CUresult copy_in_stream(const CUDA_MEMCPY3D *copy, CUstream stream) {
     CUgraph graph = capture_of(stream);
     return graph ? record_copy(graph, copy) : copy_3d_now(copy);
@@ -420,7 +420,7 @@ FILL_2D(D2D8, unsigned char, 1)
 FILL_2D(D2D16, unsigned short, 2)
 FILL_2D(D2D32, unsigned, 4)
 
-/* What is known of a pointer. */
+/* Queries about a pointer. */
 
 enum {
     ATTRIBUTE_CONTEXT = 1, ATTRIBUTE_MEMORY_TYPE = 2, ATTRIBUTE_DEVICE_POINTER = 3, ATTRIBUTE_HOST_POINTER = 4,
@@ -477,7 +477,7 @@ EXPORT CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **v
     for (unsigned i = 0; i < count; i++) {
         CUresult result = cuPointerGetAttribute(values[i], attributes[i], address);
         if (result == CUDA_ERROR_INVALID_VALUE)
-            memset(values[i], 0, sizeof(int)); /* as CUDA has it: 0 for what is no memory of its own */
+            memset(values[i], 0, sizeof(int)); /* as in CUDA: 0 for memory that is no allocation */
         else if (result != CUDA_SUCCESS)
             return result;
     }
@@ -491,7 +491,7 @@ EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute, CUdevice
     return check_range(pointer(address), 1);
 }
 
-/* There is one memory: advice and prefetching have nothing to do. */
+/* There is only one memory: advice and prefetching have no effect. */
 EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
     (void)device, (void)stream;
     return check_range(pointer(address), bytes);

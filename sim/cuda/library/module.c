@@ -13,8 +13,8 @@
 static pthread_mutex_t functions_lock = PTHREAD_MUTEX_INITIALIZER;
 static CUfunction all_functions;
 
-/* Images. A program hands over a pointer without a size: text ends at a 0, the others say in their headers how large
- * they are. */
+/* Images. A program passes a pointer without a size: text ends at a 0, other images have their size in their headers.
+ * */
 
 static const uint32_t FATBIN_WRAPPER = 0x466243b1, FATBIN = 0xba55ed50;
 
@@ -56,7 +56,7 @@ static size_t elf_size(const unsigned char *image) {
     return end;
 }
 
-/* The image that a pointer names, without a wrapper, and its size. */
+/* Finds the image to which a pointer refers, without a wrapper, and its size. */
 static const void *image_of(const void *pointer, size_t *bytes) {
     const unsigned char *image = pointer;
     if (word_at(image, 0) == FATBIN_WRAPPER)
@@ -70,7 +70,8 @@ static const void *image_of(const void *pointer, size_t *bytes) {
     return image;
 }
 
-/* The compiler's options that are heard: a limit of registers, how much it optimises, and where its messages go. */
+/* The supported options of the compiler: the limit of registers, the level of optimisation, and the buffers for
+ * messages. */
 struct jit_options {
     uint32_t max_registers, level;
     char *error_log, *info_log;
@@ -80,7 +81,7 @@ struct jit_options {
 
 static const uint32_t HIGHEST_LEVEL = 4;
 
-/* The options that are given, in place of those of `found`. */
+/* Applies the given options to `found`. */
 static void add_options(struct jit_options *found, unsigned count, const int *options, void **values) {
     for (unsigned i = 0; i < count; i++)
         switch (options[i]) {
@@ -113,7 +114,7 @@ static struct jit_options read_options(unsigned count, const int *options, void 
     return found;
 }
 
-/* Writes the compiler's messages where the program wants them, and how many bytes they are. */
+/* Writes the compiler's messages, and their size in bytes, to the program's buffers. */
 static void write_logs(const struct jit_options *options, CUresult result, const char *log) {
     const char *error = result == CUDA_SUCCESS ? "" : log, *info = result == CUDA_SUCCESS ? log : "";
     size_t written = 0;
@@ -166,7 +167,7 @@ EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
     return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
 }
 
-/* The whole of a file, ended by a 0; NULL when it can't be read. */
+/* Returns the content of a file, terminated by a 0; NULL if it cannot be read. */
 static char *read_file(const char *path, size_t *bytes) {
     FILE *file = fopen(path, "rb");
     if (!file)
@@ -246,7 +247,7 @@ EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
     return CUDA_SUCCESS;
 }
 
-/* A kernel that was asked for before; a module has one handle for each. */
+/* A kernel that was requested before; a module has one handle for each. */
 static CUfunction known_function(CUmodule module, const char *name) {
     pthread_mutex_lock(&functions_lock);
     CUfunction one = all_functions;
@@ -400,7 +401,7 @@ EXPORT CUresult cuKernelGetLibrary(CUmodule *library, CUfunction kernel) {
     return CUDA_SUCCESS;
 }
 
-/* What is known of a kernel. */
+/* Queries about a kernel. */
 
 enum {
     FUNCTION_MAX_THREADS = 0, FUNCTION_SHARED = 1, FUNCTION_CONSTANT = 2, FUNCTION_LOCAL = 3, FUNCTION_REGISTERS = 4,
@@ -541,7 +542,7 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunct
     return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, dynamic_shared, 0);
 }
 
-/* The size of a block with which most threads are there at a time; the largest of those. */
+/* The block size with which the most threads run at a time; the largest of those. */
 EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction function,
                                                           size_t (*shared_of)(int), size_t dynamic_shared, int limit,
                                                           unsigned flags) {
@@ -670,7 +671,8 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
 }
 
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **pointers, void **extra) {
-    /* Attributes ask for clusters, priorities and the like; those that change what is computed are not of sm_50. */
+    /* Attributes request clusters, priorities and the like; those that would change the results do not exist on sm_50.
+     * */
     return launch_in_stream(function, (uint32_t[]){config->gridDimX, config->gridDimY, config->gridDimZ},
                             (uint32_t[]){config->blockDimX, config->blockDimY, config->blockDimZ},
                             config->sharedMemBytes, 0, config->hStream, pointers, extra);

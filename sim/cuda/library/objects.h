@@ -1,4 +1,4 @@
-/* What the handles that programs hold point to. All are made here; the server knows its own by number. */
+/* The objects behind the handles of programs. All are created here; the server identifies its own by number. */
 #pragma once
 #include "cuda_abi.h"
 #include "protocol.h"
@@ -6,7 +6,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 struct context {
-    uint32_t number; /* the server's */
+    uint32_t number; /* the server's number */
     unsigned flags;
     int primary;
     unsigned users; /* of the primary context: how often it was retained */
@@ -49,18 +49,18 @@ typedef struct event {
 typedef struct graph *CUgraph;
 typedef struct graph_node *CUgraphNode;
 
-/* A launch whose parameters are gathered. */
+/* A launch with its parameters. */
 struct launch {
     CUfunction function;
     uint32_t grid[3], block[3], dynamic_shared, cooperative;
-    unsigned char *parameters; /* function->parameter_bytes of them */
+    unsigned char *parameters; /* function->parameter_bytes bytes */
 };
 
-/* Gathers the parameters of a launch, by pointers or as one block; the caller frees launch->parameters. */
+/* Collects the parameters of a launch, from pointers or one block; the caller frees launch->parameters. */
 CUresult gather_parameters(struct launch *launch, void **pointers, void **extra);
 CUresult launch_now(const struct launch *launch);
 
-/* Memory operations, done at once; both return CUDA_ERROR_INVALID_VALUE for ranges that are not allocated. */
+/* Memory operations, executed at once; both return CUDA_ERROR_INVALID_VALUE for ranges that are not allocated. */
 CUresult copy_now(void *to, const void *from, size_t bytes);
 CUresult copy_3d_now(const CUDA_MEMCPY3D *copy);
 CUresult fill_now(const CUDA_MEMSET_NODE_PARAMS *fill);

@@ -7,10 +7,10 @@
 __attribute__((format(printf, 1, 0))) static inline void print_line(const char *format, va_list values) {
     char line[512];
     vsnprintf(line, sizeof line, format, values);
-    fprintf(stderr, "warpstack: %s\n", line); /* at once: the server may print, too */
+    fprintf(stderr, "warpstack: %s\n", line); /* at once, since the server may print, too */
 }
 
-/* A line that is about no single call. */
+/* Prints a line that is about no single call. */
 __attribute__((format(printf, 1, 2))) static inline void report(const char *format, ...) {
     va_list values;
     va_start(values, format);
@@ -33,7 +33,7 @@ __attribute__((format(printf, 3, 4))) static inline int refused(int result, cons
     return result;
 }
 
-/* Likewise, in the function that is called. */
+/* Likewise, for the calling function. */
 #define REFUSED(RESULT, ...) refused(RESULT, __func__, __VA_ARGS__)
 
 #define NO_HOST_MEMORY "this process has no memory left"

@@ -1,5 +1,5 @@
-/* libcudart: the runtime's functions by the driver's. Programs that a compiler made register their kernels and variables
- * before main; a module is loaded when the first of its kernels or variables is used. */
+/* libcudart: the runtime's functions, implemented by the driver's. Compiled programs register their kernels and
+ * variables before main; a module is loaded when the first of its kernels or variables is used. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stddef.h>
@@ -94,7 +94,7 @@ CUresult cuEventRecord(cudaEvent_t, cudaStream_t);
 CUresult cuEventQuery(cudaEvent_t);
 CUresult cuEventElapsedTime(float *, cudaEvent_t, cudaEvent_t);
 
-/* The last error of each thread, which cudaGetLastError takes away. */
+/* The last error of each thread, which cudaGetLastError resets. */
 static __thread cudaError_t last_error;
 
 static cudaError_t keep(cudaError_t result) {
@@ -107,7 +107,7 @@ static CUdeviceptr address_of(const void *place) {
     return (CUdeviceptr)(uintptr_t)place;
 }
 
-/* The primary context is made at the first call that needs one. */
+/* The primary context is created at the first call that needs one. */
 static cudaError_t begin(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static CUcontext primary;
@@ -122,14 +122,14 @@ static cudaError_t begin(void) {
     return result == cudaSuccess ? cuCtxSetCurrent(primary) : result;
 }
 
-/* What most functions are: a call of the driver, once there is a context. */
+/* The body of most functions: a call of the driver, once there is a context. */
 #define WITH_CONTEXT(CALL)                       \
     do {                                         \
         cudaError_t begun = begin();             \
         return keep(begun ? begun : (CALL));     \
     } while (0)
 
-/* What a compiler registers. */
+/* Registration by compiled programs. */
 
 struct image { /* an image of a program, and its module once it is loaded */
     const void *content;
@@ -137,7 +137,7 @@ struct image { /* an image of a program, and its module once it is loaded */
     struct image *next;
 };
 
-struct registered { /* a kernel or a variable: the address that the program names it by */
+struct registered { /* a kernel or a variable, with the address by which the program refers to it */
     const void *host;
     char *name;
     struct image *image;
@@ -559,7 +559,7 @@ static const struct own_error {
     {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "there is no such kernel"},
 };
 
-/* The driver's name as the runtime spells it: CUDA_ERROR_ILLEGAL_ADDRESS is cudaErrorIllegalAddress. */
+/* The driver's name in the runtime's spelling: CUDA_ERROR_ILLEGAL_ADDRESS is cudaErrorIllegalAddress. */
 static const char *runtime_name(const char *driver_name) {
     static __thread char name[96];
     static const char PREFIX[] = "CUDA_";
@@ -584,7 +584,7 @@ static const struct own_error *own_error(cudaError_t error) {
     return NULL;
 }
 
-/* Names that the runtime spells in its own way. */
+/* Names with an irregular spelling in the runtime. */
 static const struct {
     int number;
     const char *name;
@@ -680,7 +680,7 @@ EXPORT cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
 
 static const char BEYOND_VARIABLE[] = "%zu bytes at offset %zu of a variable of %zu bytes";
 
-/* A copy finds out by itself where both sides lie; a direction is only checked. */
+/* A copy determines both sides from the addresses; a direction is only checked. */
 EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int direction, cudaStream_t stream) {
     if (direction < COPY_HOST_TO_HOST || direction > COPY_DEFAULT)
         return keep(REFUSED(cudaErrorInvalidMemcpyDirection, "direction %d does not exist", direction));
@@ -788,7 +788,7 @@ EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, c
     if (result != cudaSuccess)
         return keep(result);
     if (cuPointerGetAttribute(&type, ATTRIBUTE_MEMORY_TYPE, address_of(place)) != cudaSuccess)
-        return cudaSuccess; /* memory that CUDA does not know is no error since CUDA 11 */
+        return cudaSuccess; /* memory that CUDA does not manage is no error since CUDA 11 */
     cuPointerGetAttribute(&managed, ATTRIBUTE_IS_MANAGED, address_of(place));
     attributes->type = managed ? MANAGED : type == CU_MEMORYTYPE_HOST ? HOST : DEVICE;
     attributes->devicePointer = (void *)(uintptr_t)place;
@@ -864,7 +864,7 @@ EXPORT cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, 
     WITH_CONTEXT(cuEventElapsedTime(milliseconds, start, end));
 }
 
-/* Profilers: the server's options say what is measured. */
+/* Profilers: the server's options select what is measured. */
 
 EXPORT cudaError_t cudaProfilerStart(void) {
     return cudaSuccess;
@@ -874,7 +874,7 @@ EXPORT cudaError_t cudaProfilerStop(void) {
     return cudaSuccess;
 }
 
-/* Says once, by name, that a function is not supported. */
+/* Reports once for each name that a function is not supported. */
 static cudaError_t refuse(const char *function, int *said) {
     if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
         report("%s is not supported", function);

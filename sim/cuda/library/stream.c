@@ -1,13 +1,13 @@
-/* Streams and events. A call has done its work when it returns, whichever stream it names, so that streams are only
- * names, every event is over when it is recorded, and callbacks are called at once. The time of an event is the
- * device's: the cycles it has run. */
+/* Streams and events. A call is complete when it returns, whatever its stream, so that streams are only names, every
+ * event has happened when it is recorded, and callbacks are called at once. The time of an event is the device's number
+ * of cycles. */
 #include <stdlib.h>
 
 #include "connection.h"
 #include "context.h"
 #include "objects.h"
 
-/* The streams that exist without being made: 0, 1 (legacy) and 2 (a thread's own). None of them records. */
+/* The predefined streams: 0, 1 (legacy) and 2 (a thread's own). None of them records. */
 static int is_default(CUstream stream) {
     return (uintptr_t)stream <= 2;
 }
@@ -155,7 +155,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
     return cuEventQuery(event);
 }
 
-/* In milliseconds: cycles over the device's clock. */
+/* In milliseconds: cycles divided by the device's clock. */
 EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
     if (!start || !end)
         return REFUSED(CUDA_ERROR_INVALID_HANDLE, NO_EVENT);

@@ -1,13 +1,13 @@
-// The core of the compiled warp model: whose turn it is, flow, barriers, CTAs that start and end, memory.
+// The core of the compiled warp model: scheduling, flow, barriers, start and end of CTAs, memory.
 //
-// It does what sim/model does in Python, to the same state. What raises an error, and everything that is rare, it leaves
+// It is equivalent to sim/model in Python, on the same state. Instructions that raise an error, and rare cases, are left
 // to the model: an instruction that returns FALLBACK has changed nothing.
 #include "core.h"
 
 enum { BARRIER_COUNT = ISA_BARRIERS + 1, SLOTS = 64, PAGE_BITS = 12, PAGE = 1 << PAGE_BITS, BANKS = 18 };
 enum Reason { BUDGET, MODEL, PAGE_WANTED, NOBODY_READY, ALL_ENDED };
 
-// A range of the launch's memory: either one piece, or a table of pages, null where nobody has written.
+// A range of the launch's memory: either one block, or a table of pages, null for pages that were never written.
 struct Region {
     u64 start, size;
     u8 *flat;
@@ -38,15 +38,15 @@ struct Cta {
 
 struct Machine {
     Warp *warps;
-    Cta *ctas;              // that of a warp by number; as many as there are slots
-    Op *ops;                // by address / 8
+    Cta *ctas;              // by number of the warp; as many as there are slots
+    Op *ops;                // indexed by address / 8
     u64 op_count;
-    Region *regions;        // in order of their addresses, one at least
+    Region *regions;        // in order of their addresses, at least one
     u64 region_count;
     Region *recent;
     u64 missing_page;
     u8 *zeros;              // a page
-    u64 left;               // instructions that may be executed yet
+    u64 left;               // remaining instructions
     u64 clock;
     u64 ready, occupied, slot_mask;
     u64 free_ctas;
@@ -309,7 +309,7 @@ static int disabled_by(u32 kind) {
     }
 }
 
-// With nobody active: pops tokens until somebody is, or the warp ends.
+// Without an active thread: pops tokens until one is active, or the warp ends.
 static int unwind(Warp *w, Masks masks) {
     int calls_closed = 0;
     for (int index = w->depth - 1; index >= 0; index--) {
@@ -375,7 +375,7 @@ static int uniform_word(Warp *w, const Op *op, u32 word, u32 threads) {
     return DONE;
 }
 
-// What depends on the slot or on the number of the warp in its CTA alone. a: on the slot.
+// Registers that depend only on the slot or on the warp's number in the CTA. a: on the slot.
 static int special(Machine *, Warp *w, const Op *op, u32 threads) {
     write_row(w->registers + LANES * op->rows[0], op->uniform + LANES * (op->a ? w->slot : w->number), threads);
     return DONE;
@@ -407,7 +407,7 @@ static Region *region_of(Machine *m, u64 address) {
     return m->recent = &m->regions[low - 1];
 }
 
-// Where up to 16 aligned bytes are; null: the model has to see to it.
+// Returns the address of up to 16 aligned bytes; null: the model has to handle it.
 template<bool WRITES> static inline u8 *locate(Machine *m, u64 address) {
     Region *region = m->recent;
     if (address - region->start >= region->size && !(region = region_of(m, address)))
@@ -470,7 +470,7 @@ template<bool WRITES> static inline bool locate_global(Machine *m, u64 address, 
     return place != 0;
 }
 
-// Where the words of an access of every thread are: at[32 * word + lane].
+// The addresses of the words of every thread's access: at[32 * word + lane].
 template<int SPACE, bool WRITES>
 static inline bool locate_all(Machine *m, Warp *w, const u64 *address, u32 size, u32 threads, u8 **at) {
     for (NEXT_LANE(rest, i)) {
@@ -499,7 +499,7 @@ static inline bool locate_all(Machine *m, Warp *w, const u64 *address, u32 size,
 
 static int refused(const Machine *m) { return m->missing_page ? MISSING_PAGE : FALLBACK; }
 
-// Bytes in one piece that most accesses of a space lie in, from the first thread's on; base is null where there are none.
+// A block of bytes that contains most accesses of a space, from the first thread's on; base is null without one.
 struct Piece {
     u8 *base;
     u64 start, length;
@@ -524,7 +524,7 @@ template<int SPACE, bool WRITES> static inline Piece piece_of(Machine *m, Warp *
     return {region->flat, region->start, region->size};
 }
 
-// Turns addresses into offsets in a piece, 0 of threads that do nothing; false where some are not in it, or not aligned.
+// Converts addresses to offsets in a block, 0 for inactive threads; false if some are outside, or misaligned.
 static inline bool within(const Piece &piece, const u64 *address, u32 size, u32 threads, u64 *offset) {
     if (!piece.base || piece.length < size)
         return false;
@@ -583,7 +583,7 @@ template<int SPACE, int SIZE> static int load(Machine *m, Warp *w, const Op *op,
     return DONE;
 }
 
-// A store. Rows 2 to 5 are what is stored.
+// A store. Rows 2 to 5 are the stored values.
 template<int SPACE, int SIZE> static int store(Machine *m, Warp *w, const Op *op, u32 threads) {
     const int words = SIZE < 4 ? 1 : SIZE / 4;
     if (!threads)
@@ -695,19 +695,19 @@ template<int SPACE, typename T, typename Signed> static int atomic(Machine *m, W
 
 extern "C" {
 
-// By Space and MemorySize.
+// Indexed by Space and MemorySize.
 Function loads[][8] = {{SIZES(load, GLOBAL)}, {SIZES(load, LOCAL)}, {SIZES(load, SHARED)}, {SIZES(load, GENERIC)}};
 Function stores[][8] = {{STORES(GLOBAL)}, {STORES(LOCAL)}, {STORES(SHARED)}, {STORES(GENERIC)}};
 Function constant_loads[] = {load_constant<1>, load_constant<-1>, load_constant<2>, load_constant<-2>, load_constant<4>,
                              load_constant<8>, load_constant<16>, load_constant<16>};
-// Of 32 and 64 bits; of global and shared memory.
+// Indexed by 32 and 64 bits; by global and shared memory.
 Function atomics[][2] = {{atomic<ATOMIC, u32, i32>, atomic<ATOMIC, u64, i64>},
                          {atomic<SHARED, u32, i32>, atomic<SHARED, u64, i64>}};
 Function others[] = {nothing, branch, indexed_branch, call, push_token, leave, barrier, barrier_result, special,
                      cta_index, clock_word};
 u64 sizes[] = {sizeof(Machine), sizeof(Warp), sizeof(Op), sizeof(Cta), sizeof(Region), sizeof(Token)};
 
-// Executes instructions until one is to be executed by the model: that of the warp in m->slot.
+// Executes instructions until the model has to execute one: that of the warp in m->slot.
 int run(Machine *m) {
     while (m->left) {
         if (!m->ready)

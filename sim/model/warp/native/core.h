@@ -17,7 +17,7 @@ typedef double f64;
 enum { LANES = 32, ROWS = 257, ZERO_ROW = 255, DISCARDED_ROW = 256, PREDICATES = 9, SPANNED = 4 };
 static const u32 ALL_THREADS = 0xFFFFFFFFu;
 
-// How an instruction ended. Other than DONE and ENDED: it has changed nothing.
+// The outcome of an instruction. Other than DONE and ENDED: it has changed nothing.
 enum Status { DONE, ENDED, FALLBACK, MISSING_PAGE };
 
 struct Machine;
@@ -32,10 +32,10 @@ struct Op {
     i64 number;             // an offset of an address or a target
     void *helper;
     u32 target;
-    u32 fallbacks;          // how often the model has executed it
+    u32 fallbacks;          // number of executions by the model
     u16 rows[8];            // rows of registers; from ROWS on, of uniform
     u8 predicates[8];
-    u16 truth;              // of the CC test: bit n is 1 where it holds of the flags n
+    u16 truth;              // of the CC test: bit n is 1 if it holds for the flags n
     u8 guard, guard_flip;
     u8 has_test, a, b, c, d, e;
 };
@@ -60,7 +60,7 @@ struct Warp {
     u32 predicates[PREDICATES];
     u32 condition[4];       // zero, sign, carry, overflow
     i32 depth, first;
-    u64 dirty;              // bit n: the line n behind that of first was changed
+    u64 dirty;              // bit n: the line n behind that of first is dirty
     i32 api_call_depth, kill_future_branch;
     i32 barrier;            // -1: waits at none
     u32 reduction;
@@ -85,7 +85,7 @@ static inline void write_row(u32 *row, const u32 *value, u32 threads) {
 
 static inline void write_mask(u32 *mask, u32 value, u32 threads) { *mask = (*mask & ~threads) | (value & threads); }
 
-// Shifts as numpy has them: a count of the width and more shifts everything out.
+// Shifts as in numpy: a count of at least the width shifts everything out.
 template<typename T> static inline T shift_left(T a, T count) {
     return (u64)count < 8 * sizeof(T) ? (T)(a << (count & (T)(8 * sizeof(T) - 1))) : (T)0;
 }

@@ -25,6 +25,7 @@ from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
 from sim.toolchain.runtime import OUTPUT
+from sim.toolchain.runtime.supply import supplied
 from testbench.ended import in_lockstep, on_warps
 from testbench.engine.designs import needs_compiled
 
@@ -432,3 +433,14 @@ def test_the_hardware_in_lockstep(kernel):
         check_heap(memory, launch, sizes, 3)
     else:
         assert set(output_of(memory, launch.output).text.splitlines(keepends=True)) == hello(33, 1)
+
+
+def test_the_runtime_is_code_of_its_own_behind_that_of_the_program():
+    path = sorted(Path(__file__).parent.glob("*.O3.cubin"))[0]
+    program = read_cubin(path)
+    made = supplied(program)
+    before, (*others, last) = program.sections, made.sections
+    assert (*before, last) == made.sections and tuple(others) == before
+    assert last.start >= before[-1].stop and last.stop == len(made.code.content)
+    added = made.code.symbols.keys() - program.code.symbols.keys()
+    assert added and all(made.code.symbols[name] in last for name in added)

@@ -35,13 +35,13 @@ class Message:
 
     Attributes:
         kind: ``print``, ``assert``, ``assume`` or ``cover``.
-        place: Of its source, ``file:line``.
+        location: In its source, ``file:line``.
         clocked: It belongs to a clock.
         chunks (tuple of str and values): What it says.
     """
 
     kind: str
-    place: str
+    location: str
     clocked: bool
     chunks: tuple[str | FormattedValue, ...]
 
@@ -67,7 +67,7 @@ class Message:
         """As texts and lists."""
         return [
             self.kind,
-            self.place,
+            self.location,
             self.clocked,
             [
                 chunk
@@ -139,6 +139,6 @@ class Messages:
             self.text += said
         elif message.kind == "cover":
             if said:
-                self.text += f"Coverage hit at {message.place}: {said}\n"
+                self.text += f"Coverage hit at {message.location}: {said}\n"
         elif self.failure is None:
-            self.failure = message.place, _KINDS[message.kind] + (f": {said}" if said else "")
+            self.failure = message.location, _KINDS[message.kind] + (f": {said}" if said else "")

@@ -318,7 +318,7 @@ class SharedMemory(Memory):
         self._bytes = mmap.mmap(self.file, size)
 
     @property
-    def place(self) -> int:
+    def process_address(self) -> int:
         """Where the byte at :attr:`first` is in this process."""
         return ctypes.addressof(ctypes.c_char.from_buffer(self._bytes))
 

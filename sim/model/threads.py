@@ -79,7 +79,7 @@ class GridThread(ABC):
 
     @property
     @abstractmethod
-    def place(self) -> Any:
+    def program_point(self) -> Any:
         """Its position in the program: an address, or another comparable value."""
 
     @abstractmethod
@@ -121,11 +121,11 @@ class GridCta(Generic[T]):
         self._barriers: dict[int, _Barrier] = {}
         runnable.extend(threads)
 
-    def stopped(self, thread: T, why: int) -> None:
+    def stopped(self, thread: T, reason: int) -> None:
         """A thread waits or has ended: its group may continue without it."""
         group = thread.group
         group.running -= 1
-        group.living -= why == ENDED
+        group.living -= reason == ENDED
         if not group.running:
             self.settle(group)
 
@@ -134,8 +134,8 @@ class GridCta(Generic[T]):
         its barriers."""
         meeting = [thread for thread in group.threads if thread.meeting is not None]
         if meeting:
-            first = min(meeting, key=lambda thread: thread.place)
-            members = [thread for thread in meeting if thread.place == first.place]
+            first = min(meeting, key=lambda thread: thread.program_point)
+            members = [thread for thread in meeting if thread.program_point == first.program_point]
             assert first.meeting is not None
             first.meeting(members)
             self._resume(members)
@@ -193,20 +193,23 @@ def cta_positions(grid: Position) -> Iterator[Position]:
 
 
 def take_turns(
-    runnable: deque[T], turn: Callable[[T], int], limit: int, failure: Callable[[T, str], Exception]
+    runnable: deque[T],
+    run_turn: Callable[[T], int],
+    limit: int,
+    failure: Callable[[T, str], Exception],
 ) -> int:
     """Gives threads their turns until none can run; returns the instructions that were executed.
 
     Parameters:
         runnable: Who can run. A turn puts its thread back unless that waits or has ended.
-        turn: Runs a thread for a turn; returns the instructions that it executed.
+        run_turn: Runs a thread for a turn; returns the instructions that it executed.
         limit: More instructions are a runaway.
         failure: The exception for a thread that cannot go on, and why.
     """
     executed = 0
     while runnable:
         thread = runnable.popleft()
-        executed += turn(thread)
+        executed += run_turn(thread)
         if executed > limit:
             raise failure(thread, f"still running after {limit} instructions")
     return executed

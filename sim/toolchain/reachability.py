@@ -14,7 +14,7 @@ from rtl.isa.syntax import Constant, Target
 from .assembly.latency import Operation, operation
 from .module import EntryPoint, Module, Patch
 
-__all__ = ["reached"]
+__all__ = ["reachable_instructions"]
 
 _LEAVES = frozenset(
     {"BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "KIL", "BRK", "CONT", "LONGJMP", "SYNC", "RTT"}
@@ -22,7 +22,7 @@ _LEAVES = frozenset(
 """Without a guard nobody comes to the instruction behind these."""
 
 
-def reached(module: Module, kernel: EntryPoint) -> Iterator[tuple[int, int]]:
+def reachable_instructions(module: Module, kernel: EntryPoint) -> Iterator[tuple[int, int]]:
     """Addresses and words of the instructions that threads of ``kernel`` can come to, in ascending order."""
     walk = _CodeWalk(module, kernel)
     walk.go(kernel.entry)

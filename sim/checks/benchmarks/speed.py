@@ -55,14 +55,14 @@ class SpeedRow:
 
 
 def speed_programs(
-    machine: BenchmarkMachine, engine: str, turns: int, brief: bool
+    machine: BenchmarkMachine, engine: str, iterations: int, brief: bool
 ) -> Iterable[tuple[str, Launch]]:
-    """What is run on an engine, by name; the first program only, if it is to be brief. ``turns``: iterations of the
+    """What is run on an engine, by name; the first program only, if it is to be brief. ``iterations``: of the
     loop."""
     warps = min(WARPS, machine.params.warps)
     yield (
         f"throughput loop, {warps} warps",
-        launch_loop(throughput_loop(fixed_stall=True).module(), turns, warps),
+        launch_loop(throughput_loop(fixed_stall=True).module(), iterations, warps),
     )
     if brief:
         return
@@ -79,12 +79,15 @@ def _instructions(machine: BenchmarkMachine, launch: Launch) -> float | None:
 
 
 def speed_rows(
-    machine: BenchmarkMachine, engine: str, turns: int, brief: bool = False
+    machine: BenchmarkMachine, engine: str, iterations: int, brief: bool = False
 ) -> list[SpeedRow]:
     """A row for every program, or for the first one. The machine has been built, and its model compiled."""
     rows = []
     for name, launch in tqdm(
-        speed_programs(machine, engine, turns, brief), unit=" programs", disable=None, leave=False
+        speed_programs(machine, engine, iterations, brief),
+        unit=" programs",
+        disable=None,
+        leave=False,
     ):
         passed, worked = perf_counter(), process_time()
         machine.run(launch)

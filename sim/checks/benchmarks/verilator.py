@@ -71,13 +71,13 @@ def missing_verilator() -> str | None:
 
 
 def verilator_rows(
-    machine: BenchmarkMachine, turns: int, brief: bool, say: Callable[[str], None]
+    machine: BenchmarkMachine, iterations: int, brief: bool, say: Callable[[str], None]
 ) -> list[VerilatorRow]:
     """A row for every program of the benchmark ``speed``, or for the first one. ``say`` reports what takes long.
     BenchmarkError when a tool fails, or when Verilator's model does something else than the machine."""
 
     def programs() -> Iterable[tuple[str, Launch]]:
-        return speed_programs(machine, CompiledEngine.name, turns, brief)
+        return speed_programs(machine, CompiledEngine.name, iterations, brief)
 
     with TemporaryDirectory() as name:
         folder = Path(name)

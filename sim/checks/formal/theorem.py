@@ -24,7 +24,7 @@ class Theorem:
     depth : int
         Cycles of the induction: nothing is wrong in as many cycles from reset on, and, after as many cycles without
         anything wrong, nothing is wrong in the next one. If ``bounded``, only the first half of that.
-    reach : int
+    cover_depth : int
         Cycles from reset on in which every cover happens, and every fault is found.
     faults : tuple of Fault
         Each makes the theorem false.
@@ -44,7 +44,7 @@ class Theorem:
 
     make: Callable[[], Elaboratable]
     depth: int
-    reach: int
+    cover_depth: int
     faults: tuple[Fault, ...]
     bounded: bool = False
     long: bool = False

@@ -102,14 +102,14 @@ def run(
     launch: PtxLaunch,
     *,
     max_instructions: int = MAX_INSTRUCTIONS,
-    turn: int = TURN,
+    turn_length: int = TURN,
     backwards: bool = False,
 ) -> PtxResult:
     """Runs a launch on its memory, to the end of the last thread or to the first trap.
 
     Raises PtxRunError when a thread does what it can't, when all remaining threads wait for each
     other, or when more than ``max_instructions`` have been executed (give or take a turn). Threads
-    have turns of ``turn`` instructions, in their order or ``backwards``: a program whose result
+    have turns of ``turn_length`` instructions, in their order or ``backwards``: a program whose result
     depends on it has a race.
     """
-    return _PtxRun(launch, max_instructions, turn, backwards).all_turns()
+    return _PtxRun(launch, max_instructions, turn_length, backwards).all_turns()

@@ -117,7 +117,7 @@ class PtxThread(GridThread):
         self.executed = 0
 
     @property
-    def place(self) -> tuple[int, int]:
+    def program_point(self) -> tuple[int, int]:
         """Where it stands in the program's text."""
         return self.frame.code.number, self.frame.index
 

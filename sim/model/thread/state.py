@@ -100,7 +100,7 @@ class Thread(GridThread):
         self.pending_trap = 0
 
     @property
-    def place(self) -> int:
+    def program_point(self) -> int:
         """Its position: the index of an instruction word."""
         return self.index
 

@@ -28,7 +28,7 @@ class Outside:
     """Accesses of one instruction that were outside: the first one, and how many there were.
 
     ``block`` and ``thread`` are places of that thread, ``size`` bytes at ``address`` what it
-    accessed, ``where`` describes the memory before it.
+    accessed, ``nearest_region`` describes the memory before it.
     """
 
     pc: int
@@ -37,14 +37,14 @@ class Outside:
     thread: tuple[int, int, int]
     address: int
     size: int
-    where: str
+    nearest_region: str
     count: int
 
     def line(self) -> str:
         """All of it."""
         places = f"block: {_place(self.block)}, thread: {_place(self.thread)}"
         more = f"; {self.count} accesses" if self.count > 1 else ""
-        what = f"{self.size} byte{'s' * (self.size != 1)} at {self.address:#x}, {self.where}{more}"
+        what = f"{self.size} byte{'s' * (self.size != 1)} at {self.address:#x}, {self.nearest_region}{more}"
         return f"outside       pc {self.pc:#06x}, {self.instruction}: {places}: {what}"
 
     def decoded(self) -> Mapping[str, Any]:
@@ -56,7 +56,7 @@ class Outside:
             "thread": self.thread,
             "address": self.address,
             "bytes": self.size,
-            "where": self.where,
+            "where": self.nearest_region,
             "accesses": self.count,
         }
 

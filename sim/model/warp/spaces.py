@@ -16,7 +16,7 @@ from sim.launch.memory import Memory
 from .faults import WarpFaultError
 from .state import Warp
 
-__all__ = ["Access", "Accesses", "PlacedAccess", "place", "place_generic"]
+__all__ = ["Access", "Accesses", "PlacedAccess", "place_access", "place_generic"]
 
 Addresses = NDArray[np.uint64]
 """One address for each of some threads."""
@@ -59,7 +59,7 @@ class _LaneFaultError(Exception):
 class PlacedAccess:
     """An access whose every address is good: it may be read and written without an error.
 
-    ``space`` names it in records; ``places`` are the addresses of its elements, a row for each thread: an access is one
+    ``space`` names it in records; ``addresses`` are those of its elements, a row for each thread: an access is one
     element, but in local memory, whose words are interleaved, as many as it has words.
     """
 
@@ -67,23 +67,23 @@ class PlacedAccess:
         self,
         space: str,
         access: Access,
-        places: Addresses,
+        addresses: Addresses,
         load: Callable[[Addresses], Octets],
         store: Callable[[Addresses, Octets], None],
     ) -> None:
         self.space = space
         self.access = access
-        self._places = places
+        self._addresses = addresses
         self._load = load
         self._store = store
 
     def load(self) -> Octets:
         """The bytes of every thread."""
-        return self._load(self._places)
+        return self._load(self._addresses)
 
     def store(self, content: Octets) -> None:
         """Writes the bytes of every thread; where threads meet, the highest one's stay (ours)."""
-        self._store(self._places, content)
+        self._store(self._addresses, content)
 
     def single(self, row: int) -> "PlacedAccess":
         """The access of one of the threads alone, by its row."""
@@ -92,7 +92,9 @@ class PlacedAccess:
             self.access.addresses[row : row + 1],
             self.access.size,
         )
-        return PlacedAccess(self.space, part, self._places[row : row + 1], self._load, self._store)
+        return PlacedAccess(
+            self.space, part, self._addresses[row : row + 1], self._load, self._store
+        )
 
 
 Accesses = list[PlacedAccess]
@@ -224,7 +226,7 @@ def _in_shared(warp: Warp, access: Access) -> PlacedAccess:
     return PlacedAccess("shared", access, access.addresses[:, None], load, store)
 
 
-def place(space: str, memory: Memory, warp: Warp, access: Access) -> Accesses:
+def place_access(space: str, memory: Memory, warp: Warp, access: Access) -> Accesses:
     """An access to one space.
 
     Raises WarpFaultError for the first thread that can't make it: MISALIGNED_ADDR, OOR_ADDR behind the end of

@@ -122,16 +122,16 @@ class SectionFunction:
 
 @dataclass
 class DeclaredParameter:
-    """A kernel's parameter, ``place`` bytes into the parameters."""
+    """A kernel's parameter, ``position`` bytes into the parameters."""
 
     name: Token
-    place: int
+    position: int
     size: int
 
     @property
     def offset(self) -> int:
         """Where it is in constant bank 0."""
-        return PARAMETER_BASE + self.place
+        return PARAMETER_BASE + self.position
 
 
 @dataclass
@@ -203,7 +203,9 @@ class CodeSection:
     @property
     def parameter_bytes(self) -> int:
         """Bytes of all parameters."""
-        return max((parameter.place + parameter.size for parameter in self.parameters), default=0)
+        return max(
+            (parameter.position + parameter.size for parameter in self.parameters), default=0
+        )
 
 
 @dataclass

@@ -136,7 +136,7 @@ class KernelParameter:
     """What a record KPARAM_INFO says: which parameter, its place behind the parameter base, its size."""
 
     ordinal: int
-    place: int
+    position: int
     size: int
 
     @classmethod
@@ -149,7 +149,11 @@ class KernelParameter:
         """The record of a parameter."""
         return Record.sized(
             Attribute.KPARAM_INFO,
-            (0, self.ordinal | self.place << 16, _PARAMETER_BANK | self.size << _PARAMETER_SIZE_AT),
+            (
+                0,
+                self.ordinal | self.position << 16,
+                _PARAMETER_BANK | self.size << _PARAMETER_SIZE_AT,
+            ),
         )
 
 

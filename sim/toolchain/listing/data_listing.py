@@ -93,7 +93,7 @@ def _nameless(section: Section, run: _DataRange) -> list[str]:
 
 
 def data_lines(
-    file: ObjectFile, section: Section, place: int, size: int, labels: Mapping[int, str]
+    file: ObjectFile, section: Section, offset: int, size: int, labels: Mapping[int, str]
 ) -> Iterator[str]:
     """Data directives of some bytes of a section."""
     addresses = {}
@@ -110,12 +110,12 @@ def data_lines(
         if filling.kind is PatchKind.BYTE:
             text = f"8@{filling.shift}({text})"
         addresses[relocation.offset] = width, text
-    position, end = place, place + size
+    position, end = offset, offset + size
     # Words, unless there is a part of one at an end or between addresses.
     bounds = [size]
     for at, (width, _) in addresses.items():
-        if place <= at < end:
-            bounds += [at - place, width]
+        if offset <= at < end:
+            bounds += [at - offset, width]
     unit = 1 if any(bound % _SHORTEST_ALIGNMENT for bound in bounds) else _SHORTEST_ALIGNMENT
     values: list[str] = []
     kind = _DIRECTIVES[unit]

@@ -423,10 +423,10 @@ def _parameter(
 
 def signature(
     results: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
-    given: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
+    parameters: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
 ) -> Signature:
     """What a function or prototype takes and gives: of a vector, its elements one by one."""
-    return Signature(_each(results), _each(given))
+    return Signature(_each(results), _each(parameters))
 
 
 def _each(

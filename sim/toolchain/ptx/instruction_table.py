@@ -106,9 +106,9 @@ TWICE_FIRST = TypeOf.TWICE_FIRST
 _Place = TypeVar("_Place", bound=Modifier | OperandKind)
 
 
-def opt(place: _Place) -> _Place:
+def opt(syntax: _Place) -> _Place:
     """A modifier or an operand that may be left out: what the manual has in braces."""
-    return replace(place, optional=True)
+    return replace(syntax, optional=True)
 
 
 def after_opcode(modifier: Modifier) -> Modifier:

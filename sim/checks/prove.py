@@ -111,7 +111,7 @@ def _prove(options: ProveOptions, folder: Path, paths: Iterable[Path]) -> bool:
             bar.clear()
             print_text(
                 f"{each.question.theorem:16} {each.seconds:6.1f} s  {'yes' if each.right else 'NO '}  "
-                f"{each.question.text}{each.where and f', {each.where}'}\n"
+                f"{each.question.text}{each.explanation and f', {each.explanation}'}\n"
             )
             bar.update()
     return right

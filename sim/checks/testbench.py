@@ -183,15 +183,22 @@ class Bench:
             return self._vcd
         return self._vcd.with_name(f"{self._vcd.stem}_{name}{self._vcd.suffix}")
 
-    def progress(self, steps: Iterable[T], what: str, total: int | None = None) -> Iterable[T]:
+    def progress(
+        self, steps: Iterable[T], description: str, total: int | None = None
+    ) -> Iterable[T]:
         """Iterates over the steps, with a progress bar on a terminal."""
         return tqdm(
-            steps, desc=what, total=total, leave=False, file=sys.stderr, disable=not self._terminal
+            steps,
+            desc=description,
+            total=total,
+            leave=False,
+            file=sys.stderr,
+            disable=not self._terminal,
         )
 
-    def checked(self, what: str, count: int = 1) -> None:
-        """Reports ``count`` more successful checks of ``what``."""
-        self.report.checks[what] = self.report.checks.get(what, 0) + count
+    def checked(self, check: str, count: int = 1) -> None:
+        """Reports ``count`` more successful checks of ``check``."""
+        self.report.checks[check] = self.report.checks.get(check, 0) + count
 
     def figure(self, name: str, value: float, unit: str = "") -> None:
         """Reports a measured value."""
@@ -201,10 +208,10 @@ class Bench:
         """Reports a table of figures."""
         self.report.tables.append((title, [list(headings), *(list(row) for row in rows)]))
 
-    def expect(self, what: str, got: Any, expected: Any) -> None:
+    def expect(self, description: str, got: Any, expected: Any) -> None:
         """Fails unless ``got`` equals ``expected``."""
         if got != expected:
-            self.fail(f"{what}: {_shown(got)}, expected {_shown(expected)}")
+            self.fail(f"{description}: {_shown(got)}, expected {_shown(expected)}")
 
     def fail(self, message: str) -> NoReturn:
         """Ends the testbench as failed."""

@@ -93,7 +93,7 @@ class Expressions:
             case Binary():
                 return self._binary(node, mask)
             case Mux():
-                return f"({text(node.condition)} ? {text(node.one)} : {text(node.other)})"
+                return f"({text(node.condition)} ? {text(node.if_true)} : {text(node.if_false)})"
             case Pick():
                 return self._pick(node.index, node.picks, width)
             case Read():

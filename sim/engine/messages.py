@@ -35,13 +35,13 @@ class Message:
 
     Attributes:
         kind: ``print``, ``assert``, ``assume`` or ``cover``.
-        place: Source location, ``file:line``.
+        location: Source location, ``file:line``.
         clocked: Whether it belongs to a clock.
         chunks (tuple of str and values): Its text and values, in order.
     """
 
     kind: str
-    place: str
+    location: str
     clocked: bool
     chunks: tuple[str | FormattedValue, ...]
 
@@ -69,7 +69,7 @@ class Message:
         """Returns the message as JSON values."""
         return [
             self.kind,
-            self.place,
+            self.location,
             self.clocked,
             [
                 chunk
@@ -141,6 +141,6 @@ class Messages:
             self.text += said
         elif message.kind == "cover":
             if said:
-                self.text += f"Coverage hit at {message.place}: {said}\n"
+                self.text += f"Coverage hit at {message.location}: {said}\n"
         elif self.failure is None:
-            self.failure = message.place, _KINDS[message.kind] + (f": {said}" if said else "")
+            self.failure = message.location, _KINDS[message.kind] + (f": {said}" if said else "")

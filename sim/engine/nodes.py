@@ -90,13 +90,13 @@ class Binary(NamedTuple):
 
 
 class Mux(NamedTuple):
-    """``one`` where the condition is 1, else ``other``."""
+    """``if_true`` where the condition is 1, else ``if_false``."""
 
     kind: str
     width: int
     condition: int
-    one: int
-    other: int
+    if_true: int
+    if_false: int
 
 
 class Pick(NamedTuple):

@@ -107,7 +107,7 @@ def _choices(graph: GraphBuilder, node: int) -> _Choices:
     what = graph.nodes[node]
     match what:
         case Mux():
-            return {what.condition: (what.one, what.other)}
+            return {what.condition: (what.if_true, what.if_false)}
         case Binary(kind="and" | "or", width=1):
             decided = graph.const(1, int(what.kind == "or"))
             found: _Choices = {}

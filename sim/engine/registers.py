@@ -140,7 +140,7 @@ class Registers:
             return None
         match what:
             case Mux():
-                return what.condition, what.one, what.other
+                return what.condition, what.if_true, what.if_false
             case Binary(kind="and"):
                 for one, other in ((what.a, what.b), (what.b, what.a)):
                     inner = self._graph.nodes[one]
@@ -160,12 +160,12 @@ class Registers:
         """Returns the statement that computes the next value of one word."""
         text, what = self._expressions.text, self._graph.nodes[node]
         if isinstance(what, Mux) and node not in self._place_of:
-            if self._place_of.get(what.other) == place:
-                return f"if ({text(what.condition)}) {self._take(place, text(what.one), at_once)}"
-            if self._place_of.get(what.one) == place:
+            if self._place_of.get(what.if_false) == place:
                 return (
-                    f"if (!{text(what.condition)}) {self._take(place, text(what.other), at_once)}"
+                    f"if ({text(what.condition)}) {self._take(place, text(what.if_true), at_once)}"
                 )
+            if self._place_of.get(what.if_true) == place:
+                return f"if (!{text(what.condition)}) {self._take(place, text(what.if_false), at_once)}"
         return self._take(place, text(node), at_once)
 
     def _take(self, place: int, value: str, at_once: bool) -> str:

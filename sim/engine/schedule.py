@@ -48,8 +48,8 @@ def operands(node: Node) -> Iterator[int]:
             yield node.source
         case Mux():
             yield node.condition
-            yield node.one
-            yield node.other
+            yield node.if_true
+            yield node.if_false
         case Cat():
             for part, _ in node.parts:
                 yield part
@@ -88,7 +88,7 @@ def _operand_bits(nodes: Sequence[Node], number: int, bits: int) -> list[tuple[i
         case Binary(kind="and"):
             return [(node.a, bits & mask(node.b)), (node.b, bits & mask(node.a))]
         case Mux():
-            return [(node.condition, 1), (node.one, bits), (node.other, bits)]
+            return [(node.condition, 1), (node.if_true, bits), (node.if_false, bits)]
         case Pick():
             return [whole(node.index), *((pick, bits) for pick in node.picks)]
     return [whole(operand) for operand in operands(node)]

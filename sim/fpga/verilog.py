@@ -289,7 +289,7 @@ def through_yosys(
     script: str,
     folder: Path,
     say: Callable[[str], None],
-    what: str,
+    description: str,
     name: str = "top",
 ) -> Path:
     """Runs a Yosys script on ``top.il``, Amaranth's output for the component without simulation
@@ -304,7 +304,7 @@ def through_yosys(
         rtlil.convert(component, name=name, emit_src=False), encoding="utf-8"
     )
     (folder / "top.ys").write_text(_BEGIN + script, encoding="utf-8")
-    say(what)
+    say(description)
     run_tool("yosys", ["-q", "-s", "top.ys"], folder, "yosys.log")
     return folder
 

@@ -8,7 +8,7 @@ from rtl.params import SmParams
 from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.listing.refusals import refused_text
 from sim.toolchain.module import EntryPoint, Module, PatchKind, ProgramError
-from sim.toolchain.reachability import reached
+from sim.toolchain.reachability import reachable_instructions
 
 __all__ = ["check_instructions"]
 
@@ -25,7 +25,7 @@ def check_instructions(module: Module, kernel: EntryPoint, name: str, params: Sm
         if patch.kind is PatchKind.TEXTURE
     }
     used: tuple[int, int] | None = None
-    for pc, word in reached(module, kernel):
+    for pc, word in reachable_instructions(module, kernel):
         if (
             encoding_error(word, RZ, params.floats, params.doubles)
             is WarpError.ILLEGAL_INSTR_ENCODING

@@ -331,7 +331,7 @@ class SharedMemory(Memory):
         self._bytes = mmap.mmap(self.file, size)
 
     @property
-    def place(self) -> int:
+    def process_address(self) -> int:
         """The address in this process of the byte at :attr:`first`."""
         return ctypes.addressof(ctypes.c_char.from_buffer(self._bytes))
 

@@ -84,7 +84,7 @@ class GridThread(ABC):
 
     @property
     @abstractmethod
-    def place(self) -> Any:
+    def program_point(self) -> Any:
         """The thread's position in the program: an address, or another comparable value."""
 
     @abstractmethod
@@ -138,11 +138,11 @@ class GridCta(Generic[T]):
         self._barriers: dict[int, _Barrier] = {}
         runnable.extend(threads)
 
-    def stopped(self, thread: T, why: int) -> None:
+    def stopped(self, thread: T, reason: int) -> None:
         """Records that a thread waits or has ended; its group may then continue without it."""
         group = thread.group
         group.running -= 1
-        group.living -= why == ENDED
+        group.living -= reason == ENDED
         if not group.running:
             self.settle(group)
 
@@ -152,8 +152,8 @@ class GridCta(Generic[T]):
         """
         meeting = [thread for thread in group.threads if thread.meeting is not None]
         if meeting:
-            first = min(meeting, key=lambda thread: thread.place)
-            members = [thread for thread in meeting if thread.place == first.place]
+            first = min(meeting, key=lambda thread: thread.program_point)
+            members = [thread for thread in meeting if thread.program_point == first.program_point]
             assert first.meeting is not None
             first.meeting(members)
             self._resume(members)
@@ -211,14 +211,17 @@ def cta_positions(grid: Position) -> Iterator[Position]:
 
 
 def take_turns(
-    runnable: deque[T], turn: Callable[[T], int], limit: int, failure: Callable[[T, str], Exception]
+    runnable: deque[T],
+    run_turn: Callable[[T], int],
+    limit: int,
+    failure: Callable[[T, str], Exception],
 ) -> int:
     """Runs threads in time slices until none can run; returns the number of instructions executed.
 
     Args:
-        runnable: Queue of threads that can run. ``turn`` appends its thread again unless that waits
+        runnable: Queue of threads that can run. ``run_turn`` appends its thread again unless that waits
             or has ended.
-        turn: Runs a thread for a time slice; returns the number of instructions that it executed.
+        run_turn: Runs a thread for a time slice; returns the number of instructions that it executed.
         limit: The run fails when more instructions than this have been executed.
         failure: Makes the exception for a thread that cannot continue, from the thread and the
             reason.
@@ -226,7 +229,7 @@ def take_turns(
     executed = 0
     while runnable:
         thread = runnable.popleft()
-        executed += turn(thread)
+        executed += run_turn(thread)
         if executed > limit:
             raise failure(thread, f"still running after {limit} instructions")
     return executed

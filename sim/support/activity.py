@@ -16,7 +16,7 @@ _DELAY = 1.0
 
 
 @contextmanager
-def activity(what: str) -> Iterator[None]:
+def activity(description: str) -> Iterator[None]:
     """Shows the activity and its duration in seconds, on standard error if that is a terminal; the
     final duration stays on the screen.
     """
@@ -30,10 +30,10 @@ def activity(what: str) -> Iterator[None]:
         is_told = False
         while not over.wait(_DELAY):
             is_told = True
-            sys.stderr.write(f"\r{what}: {time.monotonic() - start:.0f} s")
+            sys.stderr.write(f"\r{description}: {time.monotonic() - start:.0f} s")
             sys.stderr.flush()
         if is_told:
-            sys.stderr.write(f"\r{what}: {time.monotonic() - start:.1f} s\n")
+            sys.stderr.write(f"\r{description}: {time.monotonic() - start:.1f} s\n")
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()

@@ -14,7 +14,7 @@ from rtl.isa.syntax import Constant, Target
 from .assembly.latency import Operation, operation
 from .module import EntryPoint, Module, Patch
 
-__all__ = ["reached"]
+__all__ = ["reachable_instructions"]
 
 _LEAVES = frozenset(
     {"BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "KIL", "BRK", "CONT", "LONGJMP", "SYNC", "RTT"}
@@ -22,7 +22,7 @@ _LEAVES = frozenset(
 """Instructions without a successor, if they have no guard."""
 
 
-def reached(module: Module, kernel: EntryPoint) -> Iterator[tuple[int, int]]:
+def reachable_instructions(module: Module, kernel: EntryPoint) -> Iterator[tuple[int, int]]:
     """Yields address and word of the instructions that threads of ``kernel`` can reach, in
     ascending order.
     """

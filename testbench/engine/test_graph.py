@@ -68,7 +68,7 @@ def evaluator(graph, states, rows=None):
             case Unary(kind="parity"):
                 return value(node.operand).bit_count() & 1
             case Mux():
-                return value(node.one if value(node.condition) else node.other)
+                return value(node.if_true if value(node.condition) else node.if_false)
             case Pick():
                 return value(node.picks[min(value(node.index), len(node.picks) - 1)])
             case Read():

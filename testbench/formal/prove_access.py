@@ -98,7 +98,7 @@ class _Spec(Elaboratable):
         instruction, judged, early = dut.instruction, dut.judged, dut.early
         operation, here = instruction.operation, dut.slot == slot
         self.here = here
-        same = ~past.begun | (past(dut.slot) != dut.slot)
+        same = ~past.valid | (past(dut.slot) != dut.slot)
 
         # Places of the instruction that is taken.
         places: Any = Signal(data.ArrayLayout(_PLACE_BITS, WARP_THREADS))
@@ -455,7 +455,7 @@ class _Spec(Elaboratable):
             m,
             dut.slot == past(dut.slot + ends)[:_BITS],
             "then the next one's turn",
-            when=past.begun,
+            when=past.valid,
         )
         can_happen(m, by_words & (count == 1), "two words have passed")
         can_happen(m, here & job.valid & local, "shared memory comes behind local memory")
@@ -529,7 +529,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=1,
-    reach=14,
+    cover_depth=14,
     split=True,
     faults=(
         Fault(

@@ -698,7 +698,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=2,
-    reach=20,
+    cover_depth=20,
     long=True,
     examples=partial(_Spec, examples=True),
     faults=(

@@ -714,7 +714,7 @@ class _Spec(Elaboratable):
         claim(m, self._bit(new.active) == now_active, "who is active then", when=over)
         claim(m, self._code_of(new.codes) == now_code, "who has which code then", when=over)
         stays = (self.active == self.past(self.active)) & (self.code == self.past(self.code))
-        claim(m, stays, "by nothing else a thread moves", when=self.past.begun & ~self.past(over))
+        claim(m, stays, "by nothing else a thread moves", when=self.past.valid & ~self.past(over))
         claim(
             m,
             ~(result.resume | result.empty),
@@ -1426,7 +1426,7 @@ _VARIANTS = {"BRX": ("r",), **dict.fromkeys(("SSY", "BRA", "PBK"), ("i",))}
 THEOREM = Theorem(
     _Spec,
     depth=3,
-    reach=60,
+    cover_depth=60,
     long=True,
     examples=partial(_Spec, examples=True),
     split=True,

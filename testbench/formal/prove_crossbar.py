@@ -206,7 +206,7 @@ class _Spec(Elaboratable):
             m,
             words[port] == 0,
             "no other thread gets one",
-            when=past.begun & past(past.begun & ~then),
+            when=past.valid & past(past.valid & ~then),
         )
         # It goes to each lane that is served with the port.
         for half in range(2):
@@ -216,7 +216,7 @@ class _Spec(Elaboratable):
                 m,
                 dut.result.lanes.bit_select(lane, 1) == mine_too,
                 "each lane gets its word",
-                when=past(past(past.begun)),
+                when=past(past(past.valid)),
             )
             can_happen(m, mine_too & dut.result.lanes.bit_select(lane, 1), "a lane gets one")
 
@@ -266,7 +266,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=3,
-    reach=10,
+    cover_depth=10,
     faults=(
         Fault("rtl.memory.crossbar", "~(lower & same_bank).any()", "~same_bank.any()"),
         Fault(

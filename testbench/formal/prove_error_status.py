@@ -95,7 +95,7 @@ class _Spec(Elaboratable):
                 m,
                 status[bit] == past(event | (status[bit] & ~cleared[bit])),
                 f"event {bit} is neither lost nor made up",
-                when=past.begun,
+                when=past.valid,
             )
 
         # 5
@@ -130,7 +130,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=2,
-    reach=5,
+    cover_depth=5,
     faults=(
         Fault(
             "rtl.error_status", "with m.If(valid.any() & ~has_pending):", "with m.If(valid.any()):"

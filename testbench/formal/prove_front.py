@@ -116,7 +116,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=3,
-    reach=11,
+    cover_depth=11,
     faults=(
         Fault("rtl.memory.front", "is_done & slot_is_free", "is_done"),
         Fault("rtl.memory.front", " & entry_is_free", ""),

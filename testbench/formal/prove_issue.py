@@ -309,7 +309,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=4,
-    reach=13,
+    cover_depth=13,
     long=True,
     examples=partial(_Spec, examples=True),
     faults=(

@@ -128,7 +128,7 @@ class _Spec(Elaboratable):
             is_read & is_answer & (reads[: len(row)] == row),
         )
         claim(m, found == answered, "what is read of an answer", when=past(mine))
-        claim(m, found == 0, "nothing else is", when=past.begun & past(is_read & ~is_answer))
+        claim(m, found == 0, "nothing else is", when=past.valid & past(is_read & ~is_answer))
         can_happen(
             m, known & expected_mask_bit & past(past(copies)), "a line is copied and written"
         )
@@ -142,7 +142,7 @@ def _bit(bits: Any, number: Value) -> Value:
 THEOREM = Theorem(
     _Spec,
     depth=2,
-    reach=8,
+    cover_depth=8,
     faults=(
         Fault(
             "rtl.memory.line_memory",

@@ -80,7 +80,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=1,
-    reach=8,
+    cover_depth=8,
     faults=(
         Fault(
             "rtl.memory_arbiter",

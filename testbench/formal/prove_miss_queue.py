@@ -375,7 +375,7 @@ class _Spec(Elaboratable):
             Const(0, _TAGS),
             Const(0, _TAGS),
         )
-        for number, place in enumerate(self.queue.places):
+        for number, place in enumerate(self.queue.entries):
             tag = one_hot(place[:_BITS], _TAGS, self.queue.level > number)
             in_queue, again = in_queue | tag, again | in_queue & tag
             read_waits, write_waits = (
@@ -733,7 +733,7 @@ class _Spec(Elaboratable):
             ~_bit(unconfirmed, one) | _bit(self.around.writing, one),
             "a held line waits for memory",
             when=(self.queue.level != 0)
-            & (self.queue.places[0][:_BITS] == other)
+            & (self.queue.entries[0][:_BITS] == other)
             & _bit(held, other),
         )
         claim(
@@ -749,7 +749,7 @@ class _Spec(Elaboratable):
         fill_passed, fills = self.dut.fill_passed, self.dut.fills
         places = [
             (number < self.queue.level) & (place[:_BITS] == tag)
-            for number, place in enumerate(self.queue.places)
+            for number, place in enumerate(self.queue.entries)
         ]
         passing = [
             each.valid & (each.owner == BeatOwner.FILL) & each.last & (each.tag == tag)
@@ -998,7 +998,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=2,
-    reach=18,
+    cover_depth=18,
     split=True,
     long=True,
     examples=partial(_Spec, examples=True),

@@ -73,7 +73,7 @@ class _Spec(Elaboratable):
             m,
             ahead == past(Mux(mine, count - 1 - population(later_ones), ahead - population(other))),
             "who is before it",
-            when=past.begun,
+            when=past.valid,
         )
         claim(m, passed + ahead <= count - 1, "so many go by at most")
         can_happen(m, passed == count - 1, "all others have gone by")
@@ -94,7 +94,7 @@ def _is_order(order: Order, count: int) -> Value:
 THEOREM = Theorem(
     _Spec,
     depth=2,
-    reach=10,
+    cover_depth=10,
     faults=(
         Fault(
             "rtl.issue.order",

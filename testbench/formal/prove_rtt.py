@@ -204,7 +204,7 @@ class _Spec(Elaboratable):
             m,
             past((at(_Place.AT_RTT) & release) | (does & allowed(TrapOperation.TERMINATE))),
             f"who is asked to leave, {warp}",
-            when=past.begun & leaving & ~past(leaving),
+            when=past.valid & leaving & ~past(leaving),
         )
         claim(
             m,
@@ -240,7 +240,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=4,
-    reach=12,
+    cover_depth=12,
     faults=(
         Fault(
             "rtl.trap.machine",

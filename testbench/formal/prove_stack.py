@@ -1166,7 +1166,7 @@ def theorem(params: SmParams, faults: tuple[Fault, ...] = FAULTS) -> Theorem:
     return Theorem(
         spec,
         depth=3,
-        reach=54,
+        cover_depth=54,
         long=True,
         examples=partial(spec, examples=True),
         split=True,

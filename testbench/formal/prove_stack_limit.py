@@ -80,7 +80,7 @@ class LimitSpec(Elaboratable):
             for words in (states.sizes, states.states, states.origins, states.traps)
         )
         m.d.comb += Assume(
-            past.begun | ~Cat(Value.cast(sizes), traps).any(),
+            past.valid | ~Cat(Value.cast(sizes), traps).any(),
             "what only a launch writes is that of a launch without a region",
         )
         memory, granules = sizes.has_region, sizes.granules
@@ -350,7 +350,12 @@ def theorem(params: SmParams) -> Theorem:
     """The theorem of the stack of a machine."""
     spec = partial(LimitSpec, params)
     return Theorem(
-        spec, depth=3, reach=18, long=True, examples=partial(spec, examples=True), faults=FAULTS
+        spec,
+        depth=3,
+        cover_depth=18,
+        long=True,
+        examples=partial(spec, examples=True),
+        faults=FAULTS,
     )
 
 

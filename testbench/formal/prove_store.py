@@ -181,7 +181,7 @@ def _same(left: Any, came: Any) -> Value:
 THEOREM = Theorem(
     _Spec,
     depth=2,
-    reach=8,
+    cover_depth=8,
     faults=(
         Fault(
             "rtl.issue.decode",

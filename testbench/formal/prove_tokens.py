@@ -95,7 +95,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=2,
-    reach=8,
+    cover_depth=8,
     faults=(
         Fault(
             "rtl.crs.tokens",

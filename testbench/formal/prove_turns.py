@@ -161,7 +161,7 @@ class _Unit(Elaboratable):
             m,
             age == Mux(past(age) == count * self._interval - 1, 0, past(age) + 1),
             "each in its turn",
-            when=past.begun,
+            when=past.valid,
         )
         claim(m, priority.preferred == one_hot(self.warp, count), "it goes first", when=window)
         claim(
@@ -207,7 +207,7 @@ class _Unit(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=3,
-    reach=22,
+    cover_depth=22,
     examples=partial(_Spec, examples=True),
     faults=(
         Fault(

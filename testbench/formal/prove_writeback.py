@@ -237,7 +237,7 @@ class _Spec(Elaboratable):
         dut, way, twice = self.dut, Const(0, _SLOTS), Const(0, _SLOTS)
         entries = [
             Cat(each[-_BITS:], each[-_BITS - 1] & (self.queue.level > number))
-            for number, each in enumerate(self.queue.places)
+            for number, each in enumerate(self.queue.entries)
         ]
         beats = [Cat(stage.slot, stage.frees) for stage in dut.landing]
         for each in (*entries, *beats):
@@ -336,7 +336,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=3,
-    reach=14,
+    cover_depth=14,
     long=True,
     examples=partial(_Spec, examples=True),
     faults=(

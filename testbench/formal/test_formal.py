@@ -251,8 +251,8 @@ def test_a_false_theorem_is_reported(tmp_path):
     path = tmp_path / "prove_counter.py"
     path.write_text(COUNTER, encoding="utf-8")
     holds, happens = ask(path, load(path), tmp_path / "work")
-    assert (holds.right, holds.where) == (False, "prove_counter.py:16")
-    assert (happens.right, happens.where) == (False, "prove_counter.py:17")
+    assert (holds.right, holds.explanation) == (False, "prove_counter.py:16")
+    assert (happens.right, happens.explanation) == (False, "prove_counter.py:17")
 
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
@@ -263,12 +263,15 @@ def test_a_step_checks_each_assertion(tmp_path):
     def answers(text):
         path = tmp_path / "prove_wraps.py"
         path.write_text(text, encoding="utf-8")
-        return [(each.right, each.where) for each in ask(path, load(path), tmp_path / "work")]
+        return [(each.right, each.explanation) for each in ask(path, load(path), tmp_path / "work")]
 
     assert answers(WRAPS) == [(True, ""), (True, ""), (True, "")]
     alone = WRAPS.replace('        claim(m, count <= API_CALL_LIMIT, "it wraps")\n', "\n")
     assert answers(alone) == [(False, "prove_wraps.py:16"), (True, ""), (True, "")]
-    assert answers(WRAPS.replace("reach=4", "reach=2"))[1] == (False, "prove_wraps.py:17")
+    assert answers(WRAPS.replace("cover_depth=4", "cover_depth=2"))[1] == (
+        False,
+        "prove_wraps.py:17",
+    )
 
 
 WRAPS = """
@@ -290,7 +293,7 @@ class Counter(Elaboratable):
         can_happen(m, count == 2, "two is")
         return m
 
-THEOREM = Theorem(Counter, depth=1, reach=4, split=True, faults=(
+THEOREM = Theorem(Counter, depth=1, cover_depth=4, split=True, faults=(
     Fault("rtl.isa.tokens", "API_CALL_LIMIT = 32", "API_CALL_LIMIT = 50"),))
 """
 COUNTER = """
@@ -312,5 +315,5 @@ class Counter(Elaboratable):
         can_happen(m, count == 12, "twelve is, but not within ten cycles")
         return m
 
-THEOREM = Theorem(Counter, depth=5, reach=10, faults=())
+THEOREM = Theorem(Counter, depth=5, cover_depth=10, faults=())
 """

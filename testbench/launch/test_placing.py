@@ -225,7 +225,7 @@ def test_bytes_of_shared_memory_are_where_other_code_of_this_process_finds_them(
     memory = SharedMemory(1 << 16)
     base = memory.allocate("a", 8)
     memory.write(base, b"in place")
-    assert ctypes.string_at(memory.place + base - memory.first, 8) == b"in place"
+    assert ctypes.string_at(memory.process_address + base - memory.first, 8) == b"in place"
     memory.close()
 
 

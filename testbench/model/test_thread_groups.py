@@ -31,7 +31,7 @@ class Walker(GridThread):
         self.advanced = 0
 
     @property
-    def place(self):
+    def program_point(self):
         return self.at
 
     def advance(self):

@@ -74,7 +74,9 @@ def meaning(case: Run, module: PtxModule) -> Memory | None:
         )
         try:
             if (
-                interpret(launch, max_instructions=LIMIT, turn=turn, backwards=backwards).trap
+                interpret(
+                    launch, max_instructions=LIMIT, turn_length=turn, backwards=backwards
+                ).trap
                 is not None
             ):
                 return None

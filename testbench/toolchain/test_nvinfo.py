@@ -50,7 +50,7 @@ def test_parameters_of_nvidias_files_are_written_as_they_were():
     for record in records:
         first, place, packed = record.words
         parameter = KernelParameter.of(record)
-        assert (parameter.ordinal, parameter.place) == (place & 0xFFFF, place >> 16)
+        assert (parameter.ordinal, parameter.position) == (place & 0xFFFF, place >> 16)
         assert parameter.size == packed >> 18 and parameter.size in (4, 8)
         made = parameter.record()
         assert (made.attribute, made.format) == (record.attribute, record.format)

@@ -10,7 +10,7 @@ from sim.run import main
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.loader import load, read_cubin
 from sim.toolchain.module import Module
-from sim.toolchain.reachability import reached
+from sim.toolchain.reachability import reachable_instructions
 from testbench import refusal
 from testbench.programs import CUBINS
 from testbench.words import encode
@@ -25,7 +25,9 @@ def module(text: str) -> Module:
 def has_unknown(text: str, entry: str = "k") -> bool:
     """Whether a kernel reaches UNKNOWN."""
     made = module(text)
-    return any(f"{word:#018x}" in UNKNOWN for _, word in reached(made, made.kernels[entry]))
+    return any(
+        f"{word:#018x}" in UNKNOWN for _, word in reachable_instructions(made, made.kernels[entry])
+    )
 
 
 def refused(capsys, path: Path, *arguments: str) -> str:
@@ -39,7 +41,7 @@ def test_every_instruction_but_padding_can_be_reached(path):
     """Behind the last EXIT are a branch to itself and NOPs; once there is a SYNC behind a branch."""
     made = read_cubin(path)
     kernel = made.kernel()
-    found = {place for place, _ in reached(made, kernel)}
+    found = {place for place, _ in reachable_instructions(made, kernel)}
     content = made.code.content
     words = {
         place: int.from_bytes(content[place : place + INSTRUCTION_BYTES], "little")
@@ -100,7 +102,7 @@ def test_where_a_branch_may_go_anywhere_that_is_every_instruction_of_its_code(bo
     """But not the control code at the beginning of each group of three, and not other code."""
     made = module(f".kernel other; NOP; NOP; EXIT\n.kernel k; {body}; {'NOP; ' * 9}EXIT")
     kernel = made.kernels["k"]
-    found = [place for place, _ in reached(made, kernel)]
+    found = [place for place, _ in reachable_instructions(made, kernel)]
     code = range(kernel.entry, kernel.entry + 4 * GROUP_BYTES, INSTRUCTION_BYTES)
     everywhere = [place for place in code if place % GROUP_BYTES]
     assert kernel.entry and sorted(found) == (everywhere if body != "EXIT" else everywhere[:1])

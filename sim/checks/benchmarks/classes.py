@@ -206,7 +206,9 @@ class ClassRow:
 
 
 def class_table(
-    machine: BenchmarkMachine, names: Sequence[str] | None = None, turns: tuple[int, int] = (2, 34)
+    machine: BenchmarkMachine,
+    names: Sequence[str] | None = None,
+    iterations: tuple[int, int] = (2, 34),
 ) -> list[ClassRow]:
     """Returns a row for every class, or for those in ``names``.
 
@@ -225,8 +227,8 @@ def class_table(
     for each in tqdm(chosen, unit=" classes", disable=None, leave=False):
         warps = min(each.warps, machine.params.warps)
         modules = [each.loop(count).module() for count in (_REPETITIONS, 2 * _REPETITIONS)]
-        once, twice = (machine.steady(module, warps, turns) for module in modules)
-        repeated = _REPETITIONS * (turns[1] - turns[0])
+        once, twice = (machine.steady(module, warps, iterations) for module in modules)
+        repeated = _REPETITIONS * (iterations[1] - iterations[0])
         stall = (stall_cycles(modules[1]) - stall_cycles(modules[0])) / _REPETITIONS
         rows.append(
             ClassRow(

@@ -96,7 +96,7 @@ class LoopKernel:
 
 def launch_loop(
     module: Module,
-    turns: int,
+    iterations: int,
     warps: int,
     *,
     local: int | None = None,
@@ -108,7 +108,7 @@ def launch_loop(
     """
     return prepare(
         module,
-        [Scalar(turns, 4), Buffer("buffer", _BUFFER)],
+        [Scalar(iterations, 4), Buffer("buffer", _BUFFER)],
         block=(WARP_THREADS * warps, 1, 1),
         local=local,
         crs=crs,
@@ -182,11 +182,13 @@ class BenchmarkMachine:
             engine.model.stop(tape)
         return engine.model.path, tape
 
-    def steady(self, module: Module, warps: int, turns: tuple[int, int]) -> dict[str, int]:
+    def steady(self, module: Module, warps: int, iterations: tuple[int, int]) -> dict[str, int]:
         """Returns the differences of the counters between two numbers of iterations of a loop; the
         cost of a launch's start and end cancels out.
         """
-        short, long = (self.run(self._loop(module, number, warps)).counters for number in turns)
+        short, long = (
+            self.run(self._loop(module, number, warps)).counters for number in iterations
+        )
         return {name: long[name] - short[name] for name in long}
 
     def _loop(self, module: Module, turns: int, warps: int) -> Launch:

@@ -54,15 +54,15 @@ class SpeedRow:
 
 
 def speed_programs(
-    machine: BenchmarkMachine, engine: str, turns: int, brief: bool
+    machine: BenchmarkMachine, engine: str, iterations: int, brief: bool
 ) -> Iterable[tuple[str, Launch]]:
-    """Yields the programs for an engine by name, only the first one if ``brief``. ``turns`` is the
+    """Yields the programs for an engine by name, only the first one if ``brief``. ``iterations`` is the
     number of iterations of the loop.
     """
     warps = min(WARPS, machine.params.warps)
     yield (
         f"throughput loop, {warps} warps",
-        launch_loop(throughput_loop(fixed_stall=True).module(), turns, warps),
+        launch_loop(throughput_loop(fixed_stall=True).module(), iterations, warps),
     )
     if brief:
         return
@@ -79,14 +79,17 @@ def _instructions(machine: BenchmarkMachine, launch: Launch) -> float | None:
 
 
 def speed_rows(
-    machine: BenchmarkMachine, engine: str, turns: int, brief: bool = False
+    machine: BenchmarkMachine, engine: str, iterations: int, brief: bool = False
 ) -> list[SpeedRow]:
     """Returns a row for every program, or only for the first one. The machine must be built, and
     its model compiled.
     """
     rows = []
     for name, launch in tqdm(
-        speed_programs(machine, engine, turns, brief), unit=" programs", disable=None, leave=False
+        speed_programs(machine, engine, iterations, brief),
+        unit=" programs",
+        disable=None,
+        leave=False,
     ):
         passed, worked = perf_counter(), process_time()
         machine.run(launch)

@@ -79,7 +79,7 @@ def throughput_loop(fixed_stall: bool) -> LoopKernel:
 
 
 def throughput_table(
-    machine: BenchmarkMachine, turns: tuple[int, int] = (4, 40)
+    machine: BenchmarkMachine, iterations: tuple[int, int] = (4, 40)
 ) -> list[ThroughputRow]:
     """Returns the rows with fixed stall counts and with the control codes of the assembler."""
     warps = min(WARPS, machine.params.warps)
@@ -87,8 +87,8 @@ def throughput_table(
     for fixed_stall, name in tqdm(
         ((True, "given, stall 1"), (False, "assembler's")), unit=" loops", disable=None, leave=False
     ):
-        gained = machine.steady(throughput_loop(fixed_stall).module(), warps, turns)
-        branches = (turns[1] - turns[0]) * warps * _BRANCHES
+        gained = machine.steady(throughput_loop(fixed_stall).module(), warps, iterations)
+        branches = (iterations[1] - iterations[0]) * warps * _BRANCHES
         busy = (gained["instructions"] - branches) * machine.params.beats / gained["cycles"]
         stalls = {key: value for key, value in gained.items() if key.startswith("wait_")}
         rows.append(

@@ -73,7 +73,7 @@ def missing_verilator() -> str | None:
 
 
 def verilator_rows(
-    machine: BenchmarkMachine, turns: int, brief: bool, say: Callable[[str], None]
+    machine: BenchmarkMachine, iterations: int, brief: bool, say: Callable[[str], None]
 ) -> list[VerilatorRow]:
     """Returns a row for every program of the benchmark ``speed``, or only for the first one.
     ``say`` reports long steps.
@@ -82,7 +82,7 @@ def verilator_rows(
     """
 
     def programs() -> Iterable[tuple[str, Launch]]:
-        return speed_programs(machine, CompiledEngine.name, turns, brief)
+        return speed_programs(machine, CompiledEngine.name, iterations, brief)
 
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -83,7 +83,7 @@ class Answer:
     question: Question
     right: bool
     seconds: float
-    where: str = ""
+    explanation: str = ""
 
 
 def missing_prover() -> str | None:
@@ -163,9 +163,9 @@ def questions(
     specifications = [
         (f"holds, {proof} {cycles} cycles", mode, cycles, "all", None, _DONE),
         (
-            f"can happen, within {theorem.reach} cycles",
+            f"can happen, within {theorem.cover_depth} cycles",
             "cover",
-            theorem.reach,
+            theorem.cover_depth,
             "examples",
             None,
             _DONE,
@@ -173,7 +173,7 @@ def questions(
         *(
             (f"fails with: {fault}", "step", cycles, "all", fault, _UNKNOWN)
             if split
-            else (f"finds: {fault}", "bmc", theorem.reach, "examples", fault, _WRONG)
+            else (f"finds: {fault}", "bmc", theorem.cover_depth, "examples", fault, _WRONG)
             for fault in theorem.faults
         ),
     ]

@@ -47,14 +47,14 @@ class Past:
     makes a register.
 
     Attributes:
-        begun: 1 from the second cycle on.
+        valid: 1 from the second cycle on.
     """
 
     def __init__(self, m: Module) -> None:
         self._m = m
         self._made = 0
-        self.begun = Signal()
-        m.d.sync += self.begun.eq(1)
+        self.valid = Signal()
+        m.d.sync += self.valid.eq(1)
 
     def __call__(self, value: Any) -> Any:
         """Returns the value of the previous cycle."""
@@ -64,16 +64,16 @@ class Past:
         return before
 
 
-def claim(m: Module, what: Any, message: str, *, when: Any = 1, src_loc_at: int = 0) -> None:
+def claim(m: Module, condition: Any, message: str, *, when: Any = 1, src_loc_at: int = 0) -> None:
     """Asserts a condition in every cycle, or in those in which ``when`` is true."""
     m.d.comb += Assert(
-        ~Value.cast(when).any() | Value.cast(what).any(), message, src_loc_at=1 + src_loc_at
+        ~Value.cast(when).any() | Value.cast(condition).any(), message, src_loc_at=1 + src_loc_at
     )
 
 
-def can_happen(m: Module, what: Any, message: str) -> None:
+def can_happen(m: Module, condition: Any, message: str) -> None:
     """Adds a cover: the condition must be reachable."""
-    m.d.comb += Cover(what, message, src_loc_at=1)
+    m.d.comb += Cover(condition, message, src_loc_at=1)
 
 
 def contracts(m: Module, past: Past, part: Component) -> None:
@@ -130,13 +130,13 @@ class Anything(Component):
 
 
 class ShownQueue(Elaboratable, fifo.FIFOInterface):
-    """A model of a SyncFIFO with visible entries: ``level`` of the ``places`` are used, the oldest
+    """A model of a SyncFIFO with visible entries: ``level`` of the ``entries`` are used, the oldest
     entry is the first one.
     """
 
     def __init__(self, *, width: int, depth: int) -> None:
         super().__init__(width=width, depth=depth)
-        self.places = [Signal(width, name=f"place_{number}") for number in range(depth)]
+        self.entries = [Signal(width, name=f"place_{number}") for number in range(depth)]
         self.level = Signal(range(depth + 1))
 
     def elaborate(self, platform: object) -> Module:
@@ -146,11 +146,11 @@ class ShownQueue(Elaboratable, fifo.FIFOInterface):
         m.d.comb += [
             self.w_rdy.eq(self.level != self.depth),
             self.r_rdy.eq(self.level != 0),
-            self.r_data.eq(self.places[0]),
+            self.r_data.eq(self.entries[0]),
         ]
         m.d.sync += self.level.eq(left + (self.w_en & self.w_rdy))
         for number, (place, behind) in enumerate(
-            zip(self.places, [*self.places[1:], self.w_data], strict=True)
+            zip(self.entries, [*self.entries[1:], self.w_data], strict=True)
         ):
             with m.If(self.w_en & (left == number)):
                 m.d.sync += place.eq(self.w_data)
@@ -159,10 +159,10 @@ class ShownQueue(Elaboratable, fifo.FIFOInterface):
         return m
 
 
-def ever(m: Module, what: Any) -> Signal:
+def ever(m: Module, condition: Any) -> Signal:
     """Returns whether a condition was true in an earlier cycle."""
     before = Signal()
-    m.d.sync += before.eq(before | what)
+    m.d.sync += before.eq(before | condition)
     return before
 
 

@@ -22,7 +22,7 @@ class Theorem:
         depth (int): Number of cycles of the induction: no assertion fails within this many cycles
             from reset, and after this many cycles without a failure none fails in the next one. If
             ``bounded``, only the first part.
-        reach (int): Cycles from reset within which every cover is reached, and every fault
+        cover_depth (int): Cycles from reset within which every cover is reached, and every fault
             detected.
         faults (tuple of Fault): Faults, each of which makes the theorem false.
         bounded (bool): Whether it is proved only for ``depth`` cycles from reset.
@@ -38,7 +38,7 @@ class Theorem:
 
     make: Callable[[], Elaboratable]
     depth: int
-    reach: int
+    cover_depth: int
     faults: tuple[Fault, ...]
     bounded: bool = False
     long: bool = False

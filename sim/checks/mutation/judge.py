@@ -154,7 +154,7 @@ def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
 
     path = Path(plan["file"])
     answer = next(ask(path, load(path), Path(plan["folder"])))
-    tell(holds=answer.right, where=answer.where)
+    tell(holds=answer.right, where=answer.explanation)
 
 
 def _serve() -> list[str] | None:

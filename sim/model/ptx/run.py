@@ -108,7 +108,7 @@ def run(
     launch: PtxLaunch,
     *,
     max_instructions: int = MAX_INSTRUCTIONS,
-    turn: int = TURN,
+    turn_length: int = TURN,
     backwards: bool = False,
 ) -> PtxResult:
     """Runs a launch on its memory, to the end of the last thread or to the first trap.
@@ -124,4 +124,4 @@ def run(
         PtxRunError: A thread faults, all remaining threads wait for each other, or the limit is
             exceeded.
     """
-    return _PtxRun(launch, max_instructions, turn, backwards).all_turns()
+    return _PtxRun(launch, max_instructions, turn_length, backwards).all_turns()

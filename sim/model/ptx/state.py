@@ -131,7 +131,7 @@ class PtxThread(GridThread):
         self.executed = 0
 
     @property
-    def place(self) -> tuple[int, int]:
+    def program_point(self) -> tuple[int, int]:
         """The position in the program's text: the function's number and the operation's index."""
         return self.frame.code.number, self.frame.index
 

@@ -109,12 +109,12 @@ def _integer_to_integer(i: ThreadInstruction) -> Result:
     return compute
 
 
-def write_wide(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
+def write_wide(thread: Thread, registers: list[int], value: int, set_cc: int) -> None:
     """Writes a result of one or two registers, and its CC."""
-    for number, at in enumerate(places):
+    for number, at in enumerate(registers):
         thread.values[at] = value >> 32 * number & WORD
     if set_cc:
-        width = 32 * len(places)
+        width = 32 * len(registers)
         thread.condition = (0 if value & (1 << width) - 1 else ZERO) | (
             SIGN if value >> width - 1 & 1 else 0
         )

@@ -177,7 +177,7 @@ class ThreadInstruction:
                 offset = self.program.constant(self.values[bank], self.values[offset_field], 4)
             case operand:
                 raise TypeError(f"{self.name}: {operand} is no target")
-        return self.program.place(offset + (self.pc + INSTRUCTION_BYTES if relative else 0))
+        return self.program.index_of(offset + (self.pc + INSTRUCTION_BYTES if relative else 0))
 
     def condition_test(self) -> int:
         """The CC values for which the test holds, one bit each."""
@@ -265,7 +265,7 @@ class ThreadProgram:
         address &= WORD
         return int.from_bytes(self.banks.get(bank, b"")[address : address + size], "little")
 
-    def place(self, pc: int) -> int:
+    def index_of(self, pc: int) -> int:
         """Returns the word index of a pc; FaultError if the pc is misaligned or outside the
         program.
         """

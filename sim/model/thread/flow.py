@@ -54,11 +54,11 @@ def _indexed_branch(i: ThreadInstruction) -> Operation:
     table_entry = program.constant if index == RZ else program.indexed_constant
 
     def to_register(thread: Thread) -> int:
-        return program.place(base + thread.values[index] + i["target"])
+        return program.index_of(base + thread.values[index] + i["target"])
 
     def to_table_entry(thread: Thread) -> int:
         assert bank is not None
-        return program.place(base + table_entry(bank, thread.values[index] + offset, 4))
+        return program.index_of(base + table_entry(bank, thread.values[index] + offset, 4))
 
     return _under_test(i, to_register if bank is None else to_table_entry)
 

@@ -102,7 +102,7 @@ class Thread(GridThread):
         self.pending_trap = 0
 
     @property
-    def place(self) -> int:
+    def program_point(self) -> int:
         """The index of the thread's instruction word."""
         return self.index
 

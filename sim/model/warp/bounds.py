@@ -36,7 +36,7 @@ class Outside:
         thread: Position of the thread in the block.
         address: First byte of the access.
         size: Bytes of the access.
-        where: Description of the access relative to the nearest region below it.
+        nearest_region: Position of the access relative to the nearest region below it.
         count: Number of such accesses.
     """
 
@@ -46,14 +46,14 @@ class Outside:
     thread: tuple[int, int, int]
     address: int
     size: int
-    where: str
+    nearest_region: str
     count: int
 
     def line(self) -> str:
         """Returns the report as one line of text."""
         places = f"block: {_place(self.block)}, thread: {_place(self.thread)}"
         more = f"; {self.count} accesses" if self.count > 1 else ""
-        what = f"{self.size} byte{'s' * (self.size != 1)} at {self.address:#x}, {self.where}{more}"
+        what = f"{self.size} byte{'s' * (self.size != 1)} at {self.address:#x}, {self.nearest_region}{more}"
         return f"outside       pc {self.pc:#06x}, {self.instruction}: {places}: {what}"
 
     def decoded(self) -> Mapping[str, Any]:
@@ -65,7 +65,7 @@ class Outside:
             "thread": self.thread,
             "address": self.address,
             "bytes": self.size,
-            "where": self.where,
+            "where": self.nearest_region,
             "accesses": self.count,
         }
 

@@ -17,7 +17,7 @@ from sim.launch.memory import Memory
 from .faults import WarpFaultError
 from .state import Warp
 
-__all__ = ["Access", "Accesses", "PlacedAccess", "place", "place_generic"]
+__all__ = ["Access", "Accesses", "PlacedAccess", "place_access", "place_generic"]
 
 Addresses = NDArray[np.uint64]
 """One address for each of some threads."""
@@ -62,7 +62,7 @@ class PlacedAccess:
 
     Parameters:
         space: Name of the space in records.
-        places: Addresses of the access's elements, one row for each thread. An access is one
+        addresses: Addresses of the access's elements, one row for each thread. An access is one
             element, except in local memory, whose words are interleaved: there each word is one.
     """
 
@@ -70,25 +70,25 @@ class PlacedAccess:
         self,
         space: str,
         access: Access,
-        places: Addresses,
+        addresses: Addresses,
         load: Callable[[Addresses], Octets],
         store: Callable[[Addresses, Octets], None],
     ) -> None:
         self.space = space
         self.access = access
-        self._places = places
+        self._addresses = addresses
         self._load = load
         self._store = store
 
     def load(self) -> Octets:
         """Reads the bytes of every thread."""
-        return self._load(self._places)
+        return self._load(self._addresses)
 
     def store(self, content: Octets) -> None:
         """Writes the bytes of every thread; where threads collide, the highest thread's bytes are
         kept (ours).
         """
-        self._store(self._places, content)
+        self._store(self._addresses, content)
 
     def single(self, row: int) -> "PlacedAccess":
         """Returns the access of a single thread, selected by its row."""
@@ -97,7 +97,9 @@ class PlacedAccess:
             self.access.addresses[row : row + 1],
             self.access.size,
         )
-        return PlacedAccess(self.space, part, self._places[row : row + 1], self._load, self._store)
+        return PlacedAccess(
+            self.space, part, self._addresses[row : row + 1], self._load, self._store
+        )
 
 
 Accesses = list[PlacedAccess]
@@ -235,7 +237,7 @@ def _in_shared(warp: Warp, access: Access) -> PlacedAccess:
     return PlacedAccess("shared", access, access.addresses[:, None], load, store)
 
 
-def place(space: str, memory: Memory, warp: Warp, access: Access) -> Accesses:
+def place_access(space: str, memory: Memory, warp: Warp, access: Access) -> Accesses:
     """Places an access in one space.
 
     Raises:

@@ -14,7 +14,7 @@ from rtl.isa.syntax import RZ, Address, Constant, Form, Literal, Values
 from .action import Action, Core, Maker, constant_address
 from .faults import WarpFaultError
 from .retirement import MemoryWrite, Retirement
-from .spaces import Access, Accesses, PlacedAccess, place, place_generic
+from .spaces import Access, Accesses, PlacedAccess, place_access, place_generic
 from .state import Warp
 from .vector.lanes import ALL_THREADS, pair, threads_of
 from .vector.single import float_sum
@@ -45,7 +45,7 @@ def _place_of(form: Form) -> _PlaceOf:
 
     def resolved(core: Core, warp: Warp, access: Access) -> Accesses:
         if space is not None:
-            parts = place(space, core.memory, warp, access)
+            parts = place_access(space, core.memory, warp, access)
         else:
             parts = place_generic(core.memory, warp, access, windows=windows)
         if core.bounds is not None:

@@ -150,7 +150,7 @@ class Matcher:
         self._scope = scope
         self._set: dict[str, int] = {}
 
-    def match(self, expected: Iterable[FormOperand], given: Iterable[SassOperand]) -> None:
+    def match(self, expected: Iterable[FormOperand], operands: Iterable[SassOperand]) -> None:
         """Fills in the operands in order.
 
         Raises:
@@ -158,7 +158,7 @@ class Matcher:
         """
         index = 0
         try:
-            for operand, node in zip(expected, given, strict=True):
+            for operand, node in zip(expected, operands, strict=True):
                 self._operand(operand, node)
                 index += 1
         except OperandMismatchError as error:

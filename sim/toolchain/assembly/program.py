@@ -132,16 +132,16 @@ class SectionFunction:
 
 @dataclass
 class DeclaredParameter:
-    """A kernel's parameter, ``place`` bytes into the parameters."""
+    """A kernel's parameter, ``position`` bytes into the parameters."""
 
     name: Token
-    place: int
+    position: int
     size: int
 
     @property
     def offset(self) -> int:
         """Its offset in constant bank 0, in bytes."""
-        return PARAMETER_BASE + self.place
+        return PARAMETER_BASE + self.position
 
 
 @dataclass
@@ -213,7 +213,9 @@ class CodeSection:
     @property
     def parameter_bytes(self) -> int:
         """The size of all parameters in bytes."""
-        return max((parameter.place + parameter.size for parameter in self.parameters), default=0)
+        return max(
+            (parameter.position + parameter.size for parameter in self.parameters), default=0
+        )
 
 
 @dataclass

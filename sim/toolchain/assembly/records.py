@@ -121,7 +121,7 @@ def _parameter_records(code: CodeSection, bank0: int | None) -> list[Record]:
         return []
     size = code.parameter_bytes
     infos = [
-        KernelParameter(ordinal, parameter.place, parameter.size).record()
+        KernelParameter(ordinal, parameter.position, parameter.size).record()
         for ordinal, parameter in enumerate(code.parameters)
     ]
     return [

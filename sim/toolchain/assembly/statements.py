@@ -150,10 +150,10 @@ def guard(index: int, inverted: bool) -> SassGuard:
     return SassGuard(Token("NOT", "!") if inverted else None, _word(_predicate_name(index)))
 
 
-def targets(places: Sequence[str], call: bool = False) -> SassTargets:
+def targets(labels: Sequence[str], call: bool = False) -> SassTargets:
     """Returns the possible targets of an instruction that does not contain them."""
     return SassTargets(
-        Token("CALL", "call") if call else None, [_word(place) for place in places] or None
+        Token("CALL", "call") if call else None, [_word(place) for place in labels] or None
     )
 
 
@@ -163,7 +163,7 @@ def instruction(
     guarded: SassGuard | None = None,
     line: int | None = None,
     column: int | None = None,
-    places: SassTargets | None = None,
+    branch_targets: SassTargets | None = None,
     control: str | None = None,
 ) -> SassInstruction:
     """Returns an instruction from ``line`` and ``column`` of the program's source, with ``control``
@@ -171,7 +171,7 @@ def instruction(
     """
     token = Token("WORD", mnemonic, line=line, column=column)
     codes = Token("CONTROL", control) if control is not None else None
-    return SassInstruction(codes, guarded, token, list(operands) or None, places)
+    return SassInstruction(codes, guarded, token, list(operands) or None, branch_targets)
 
 
 def label(text: str) -> SassLabel:
@@ -206,9 +206,9 @@ def amount(kind: str, value: int) -> SassAmount:
     return SassAmount(Token("AMOUNT", kind), _count(value))
 
 
-def parameter(text: str, size: int, place: int) -> SassParam:
+def parameter(text: str, size: int, position: int) -> SassParam:
     """Returns a ``.param`` directive."""
-    return SassParam(_word(text), _count(size), _count(place))
+    return SassParam(_word(text), _count(size), _count(position))
 
 
 def shared(size: int, alignment: int) -> SassShared:
@@ -216,14 +216,14 @@ def shared(size: int, alignment: int) -> SassShared:
     return SassShared(None, _count(size), _count(alignment))
 
 
-def bank(index: int, text: str, alignment: int, place: int | None = None) -> SassBank:
+def bank(index: int, text: str, alignment: int, offset: int | None = None) -> SassBank:
     """Returns a ``.const`` directive: an object in a constant bank."""
     return SassBank(
         Token("BANK", ".const"),
         _count(index),
         _word(text),
         _count(alignment),
-        _optional_count(place),
+        _optional_count(offset),
         None,
     )
 

@@ -344,4 +344,4 @@ def _parameters(records: Mapping[int, list[Record]]) -> tuple[EntryParameter, ..
         (KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),
         key=lambda info: info.ordinal,
     )
-    return tuple(EntryParameter(info.ordinal, info.place, info.size) for info in infos)
+    return tuple(EntryParameter(info.ordinal, info.position, info.size) for info in infos)

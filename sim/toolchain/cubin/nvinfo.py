@@ -147,7 +147,7 @@ class KernelParameter:
     """
 
     ordinal: int
-    place: int
+    position: int
     size: int
 
     @classmethod
@@ -160,7 +160,11 @@ class KernelParameter:
         """Returns the record of a parameter."""
         return Record.sized(
             Attribute.KPARAM_INFO,
-            (0, self.ordinal | self.place << 16, _PARAMETER_BANK | self.size << _PARAMETER_SIZE_AT),
+            (
+                0,
+                self.ordinal | self.position << 16,
+                _PARAMETER_BANK | self.size << _PARAMETER_SIZE_AT,
+            ),
         )
 
 

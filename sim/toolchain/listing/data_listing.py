@@ -97,7 +97,7 @@ def _nameless(section: Section, run: _DataRange) -> list[str]:
 
 
 def data_lines(
-    file: ObjectFile, section: Section, place: int, size: int, labels: Mapping[int, str]
+    file: ObjectFile, section: Section, offset: int, size: int, labels: Mapping[int, str]
 ) -> Iterator[str]:
     """Yields the data directives for some bytes of a section."""
     addresses = {}
@@ -114,12 +114,12 @@ def data_lines(
         if filling.kind is PatchKind.BYTE:
             text = f"8@{filling.shift}({text})"
         addresses[relocation.offset] = width, text
-    position, end = place, place + size
+    position, end = offset, offset + size
     # Words, except at an unaligned end, or between addresses.
     bounds = [size]
     for at, (width, _) in addresses.items():
-        if place <= at < end:
-            bounds += [at - place, width]
+        if offset <= at < end:
+            bounds += [at - offset, width]
     unit = 1 if any(bound % _SHORTEST_ALIGNMENT for bound in bounds) else _SHORTEST_ALIGNMENT
     values: list[str] = []
     kind = _DIRECTIVES[unit]

@@ -281,6 +281,6 @@ def _parameter_lines(records: _Records) -> Iterator[str]:
     )
     for number, info in enumerate(infos):
         alignment = natural_alignment(info.size)
-        at = f" at {info.place:#x}" if info.place != round_up(end, alignment) else ""
+        at = f" at {info.position:#x}" if info.position != round_up(end, alignment) else ""
         yield f".param p{number} {info.size}{at}"
-        end = max(end, info.place + info.size)
+        end = max(end, info.position + info.size)

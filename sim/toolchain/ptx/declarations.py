@@ -441,10 +441,10 @@ def _parameter(
 
 def signature(
     results: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
-    given: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
+    parameters: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
 ) -> Signature:
     """Returns the signature of a function or prototype, with vectors split into their elements."""
-    return Signature(_each(results), _each(given))
+    return Signature(_each(results), _each(parameters))
 
 
 def _each(

@@ -107,9 +107,9 @@ TWICE_FIRST = TypeOf.TWICE_FIRST
 _Place = TypeVar("_Place", bound=Modifier | OperandKind)
 
 
-def opt(place: _Place) -> _Place:
+def opt(syntax: _Place) -> _Place:
     """Returns an optional modifier or operand, in braces in the manual."""
-    return replace(place, optional=True)
+    return replace(syntax, optional=True)
 
 
 def after_opcode(modifier: Modifier) -> Modifier:

@@ -87,20 +87,20 @@ def describe(entity: Entity) -> str:
             return _KINDS.get(type(entity), "a label")
 
 
-def number_bits(place: Token, amount: Amount, kind: Type) -> int:
+def number_bits(token: Token, amount: Amount, kind: Type) -> int:
     """Returns the bits of a constant as a value of a type."""
     real = amount.real
     if kind is Type.F16:
-        raise SourceError(place, "there are no constants of type .f16")
+        raise SourceError(token, "there are no constants of type .f16")
     if real is None:
         if kind.floating:
-            raise SourceError(place, "expected a floating-point number, such as 1.0 or 0f3f800000")
+            raise SourceError(token, "expected a floating-point number, such as 1.0 or 0f3f800000")
         return amount.value & (1 << kind.bits) - 1
     if kind.floating:
         return real.of(kind)
-    written = isinstance(place, Token) and place[:2].lower() in ("0f", "0d")
+    written = isinstance(token, Token) and token[:2].lower() in ("0f", "0d")
     if kind.value != f"b{real.type.bits}" or not (written or kind is Type.B64):
-        raise SourceError(place, "expected a whole number")
+        raise SourceError(token, "expected a whole number")
     return real.bits
 
 

@@ -58,7 +58,7 @@ class HostMemory:
             region.is_code = start <= self._code < end
             region.first_page = start // PAGE_BYTES
             if isinstance(memory, SharedMemory):
-                region.flat = memory.place + start - memory.first
+                region.flat = memory.process_address + start - memory.first
             else:
                 table = np.zeros((end - 1) // PAGE_BYTES - region.first_page + 1, np.uint64)
                 self._tables.append(table)

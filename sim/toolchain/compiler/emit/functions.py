@@ -133,7 +133,9 @@ class _FunctionWriter:
         """Adds an instruction."""
         self.written.append(
             Line(
-                statements.instruction(mnemonic, operands, self.writer.guard(guard), places=targets)
+                statements.instruction(
+                    mnemonic, operands, self.writer.guard(guard), branch_targets=targets
+                )
             )
         )
 
@@ -242,7 +244,7 @@ class _FunctionWriter:
             labels[target] = f"{self.names[block]}.{len(labels)}"
             self.used.add(labels[target])
             leave = statements.instruction(
-                region.token.leave, places=statements.targets([self._label(region.join)])
+                region.token.leave, branch_targets=statements.targets([self._label(region.join)])
             )
             self.stubs += [statements.label(labels[target]), Line(leave)]
         block.table.labels = [labels[target] for target in block.successors]

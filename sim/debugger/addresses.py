@@ -10,7 +10,7 @@ __all__ = ["FunctionAddresses", "number"]
 
 
 def number(text: str, description: str) -> int:
-    """Parses a number >= 0, decimal or with 0x; DebuggerError, which mentions ``what``, if it is
+    """Parses a number >= 0, decimal or with 0x; DebuggerError, which quotes ``description``, if it is
     malformed.
     """
     try:

@@ -146,7 +146,8 @@ def test_a_compiler_of_cuda_that_is_missing_is_named(tmp_path, capsys, monkeypat
     source.write_text(SCALED)
     monkeypatch.setattr("sim.toolchain.cuda.find_spec", lambda package: None)
     assert refused(capsys, str(source)) == (
-        f"{source}: libnvrtc.so.11.2 is not there: pip install -e '.[cuda]'"
+        f"{source}: libnvrtc.so.11.2 of CUDA 11.8 is not installed "
+        "(CUDA 13 cannot compile for sm_50): pip install -e '.[cuda]'"
     )
 
 

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["INSTALL", "CompilerError", "CompilerMissing", "cubin_of_cuda", "cubin_of_ptx", "ptx_of_cuda"]
+__all__ = [
+    "INSTALL",
+    "CompilerError",
+    "MissingCompilerError",
+    "cubin_of_cuda",
+    "cubin_of_ptx",
+    "ptx_of_cuda",
+]
 
 _NVRTC = ("nvidia.cuda_nvrtc", "lib/libnvrtc.so.11.2")
 _PTXAS = ("nvidia.cuda_nvcc", "bin/ptxas")
@@ -24,7 +31,7 @@ class CompilerError(Exception):
     """A compiler that is not installed, or the errors that one has found in a kernel."""
 
 
-class CompilerMissing(CompilerError):
+class MissingCompilerError(CompilerError):
     """A compiler that is not installed."""
 
 
@@ -35,7 +42,7 @@ def _tool(package: str, file: str) -> Path:
             for folder in found.submodule_search_locations or ():
                 if (path := Path(folder) / file).exists():
                     return path
-    raise CompilerMissing(
+    raise MissingCompilerError(
         f"{Path(file).name} of CUDA 11.8 is not installed (CUDA 13 cannot compile for sm_50): {INSTALL}"
     )
 

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import gc
 import os
 import sys
 import warnings
@@ -76,6 +77,7 @@ class Parser(argparse.ArgumentParser):
             warnings.simplefilter(
                 "ignore"
             )  # hardware that was not elaborated any more is no mistake
+            gc.freeze()  # or Python looks for garbage in a whole design before it ends
             begin = "\r\x1b[K" if sys.stderr.isatty() else ""  # the terminal has shown ^C there
             print(f"{begin}{self.prog}: {stopped.line}", file=sys.stderr)
             return stopped.code

@@ -170,7 +170,7 @@ def test_an_error_is_shown_with_its_place(run_program, capsys):
         "pc": 0x98,
     }
     text = capsys.readouterr().out
-    assert "error         MMU_FAULT, code 0x17: thread 16, address 0x2" in text
+    assert "error         MMU_FAULT, code 0x17: block [0,0,0], thread [48,0,0], address 0x2" in text
     assert "where         warp 1, pc 0x0098\n" in text
     assert "\n  -> 0x0098  eed4200000070202  LDG.E R2, [R2]\n" in text
     assert "\n     0x00a8  4c10080005370005  IADD.X R5, R0, c[0x0][0x14c]\n" in text
@@ -252,6 +252,11 @@ def test_the_command_itself():
         ((), "the following arguments are required: PROGRAM"),
         (("program",), "program: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
         (("k.txt",), "k.txt: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
+        (
+            ("blocksum.py",),
+            "blocksum.py: a program is a file with the suffix .cubin, .ptx, .sass or .cu; "
+            "a CUDA program in Python: python -m sim.cuda -- python blocksum.py",
+        ),
         ((ADD,), f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 0"),
         ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
         (

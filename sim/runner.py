@@ -62,7 +62,7 @@ _STEP_SECONDS = 0.1
 _STEP_GROWTH = 4
 _MODEL_LIMIT = 1_000_000_000
 """Instructions of the warp model after which a run is aborted."""
-_THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
+_PLACE = re.compile(r"block \[([\d,]+)\], thread \[([\d,]+)\], address (0x[0-9a-f]+)")
 """The warp model's details of an error: the first thread that failed, and its address."""
 
 
@@ -83,7 +83,8 @@ class MachineError:
     Attributes:
         pc: Offset of the instruction in its program.
         instruction: Its text.
-        thread: The thread in the warp, None if unknown: hardware does not keep it.
+        block: Indices of the CTA in x, y and z, None if unknown: hardware does not keep them.
+        thread: Indices in x, y and z of the first thread that failed, None if unknown.
         address: The accessed address, None if unknown.
     """
 
@@ -92,16 +93,20 @@ class MachineError:
     warp: int
     pc: int
     instruction: str
-    thread: int | None = None
+    block: tuple[int, ...] | None = None
+    thread: tuple[int, ...] | None = None
     address: int | None = None
 
     def __str__(self) -> str:
         name = "BPT.TRAP" if self.error is WarpError.NONE else self.error.name
-        thread = "" if self.thread is None else f", thread {self.thread}"
+        block, thread = (
+            "" if index is None else f", {what} [{','.join(map(str, index))}]"
+            for what, index in (("block", self.block), ("thread", self.thread))
+        )
         address = "" if self.address is None else f", address {self.address:#x}"
         return (
-            f"kernel {self.kernel}: {name} at pc {self.pc:#06x} ({self.instruction}), warp {self.warp}{thread}"
-            f"{address}"
+            f"kernel {self.kernel}: {name} at pc {self.pc:#06x} ({self.instruction}), warp {self.warp}"
+            f"{block}{thread}{address}"
         )
 
 
@@ -136,16 +141,22 @@ def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> M
         if status.pc < launch.program_size
         else 0
     )
-    found = _THREAD.search(detail)
+    found = _PLACE.search(detail)
     return MachineError(
         status.error,
         launch.kernel.name,
         status.warp,
         status.pc,
         spell(word, status.pc) if word else "no code",
-        int(found[1]) if found else None,
-        int(found[2], 16) if found else None,
+        _index(found[1]) if found else None,
+        _index(found[2]) if found else None,
+        int(found[3], 16) if found else None,
     )
+
+
+def _index(text: str) -> tuple[int, ...]:
+    """An index in x, y and z: ``36,0,0``."""
+    return tuple(map(int, text.split(",")))
 
 
 class LaunchInterrupted(Interrupted):

@@ -28,6 +28,7 @@ from sim.launch_options import BOARD, MODEL, add_board_options, chosen_runner, n
 from sim.runner import BoardRunner, HardwareRunner, Runner
 from sim.support.command import CommandError, Parser, add_cache_option, check_file, write_file
 from sim.support.interrupt import interrupted, stop_threads
+from sim.toolchain.cuda import INSTALL
 
 __all__ = ["main"]
 
@@ -156,8 +157,8 @@ def _compiler(options: CudaOptions) -> Compiler:
     found = find_ptxas(options.command)
     if found is None:
         raise CommandError(
-            "--ptxas: no ptxas that knows sm_50 is installed: "
-            "pip install nvidia-cuda-nvcc-cu11==11.8.89"
+            "--ptxas: no ptxas that knows sm_50 is installed (CUDA 13 cannot compile for it): "
+            f"{INSTALL}"
         )
     return Ptxas(found)
 

@@ -72,6 +72,7 @@ def _error(one: LaunchRecord) -> dict[str, Any] | None:
         "result": one.result,
         "error": None if found is None else found.error.name,
         "warp": None if found is None else found.warp,
+        "block": None if found is None else found.block,
         "thread": None if found is None else found.thread,
         "pc": None if found is None else found.pc,
         "instruction": None if found is None else found.instruction,

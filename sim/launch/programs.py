@@ -27,8 +27,10 @@ def read_program(path: str) -> Module:
     suffix = Path(path).suffix
     if suffix not in _READERS:
         *most, last = SUFFIXES
+        hint = f"; a CUDA program in Python: python -m sim.cuda -- python {path}"
         raise ProgramError(
             f"{path}: a program is a file with the suffix {', '.join(most)} or {last}"
+            f"{hint * (suffix == '.py')}"
         )
     module, function = _READERS[suffix]
     reader: Callable[[str], Module] = getattr(import_module(module), function)

@@ -12,9 +12,18 @@ from amaranth.hdl import Signal
 
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.layouts import Policy
-from rtl.params import SmParams
+from rtl.params import PRESETS, SmParams
 from rtl.sm import Sm
-from sim.engine import Engine, Sink, engine_of, make_simulator, observe_all, run_cycles
+from sim.engine import (
+    CompiledEngine,
+    Engine,
+    Sink,
+    engine_of,
+    make_simulator,
+    observe_all,
+    run_cycles,
+)
+from sim.engine.cache import is_on
 from sim.launch import Launch
 from sim.machine.base import BaseMachine, HardwareResult
 from sim.machine.diagnosis import diagnose, warp_states
@@ -25,6 +34,7 @@ from sim.machine.memory_service import LATENCY, ON_TIME, MemoryService, Trouble
 from sim.machine.retirement_events import EventReader
 from sim.machine.traces import machine_traces
 from sim.model.warp.state import Warp
+from sim.support.activity import announced
 from sim.support.garbage_collection import without_garbage_collection
 from sim.support.interrupt import deferred
 from sim.waves import Tracer, save_file_of, write_save_file
@@ -40,6 +50,18 @@ _SETTLE, _SERIAL_SETTLE = 64, 1024
 reported; the second number is for a machine of one lane.
 """
 _NAMES = {address: name for name, address in REGISTERS.items()}
+
+
+def _announcement(params: SmParams, engine: type[Engine]) -> str:
+    """What is prepared before the first cycle, as a line for a user who waits."""
+    name = next(
+        (f"`{name}`" for name, preset in PRESETS.items() if preset == params),
+        f"of {params.warps} warps and {params.lanes} lanes",
+    )
+    if engine is not CompiledEngine:
+        return f"elaborating machine {name}, in each run"
+    cached = "once: later runs find it in the cache" if is_on() else "for this run (--no-cache)"
+    return f"compiling machine {name}, {cached}"
 
 
 @dataclass
@@ -111,7 +133,8 @@ class Hardware(BaseMachine):
         with without_garbage_collection():
             self.harness = harness = Harness(params)
         self.latency, self.disorder, self._vcd = latency, disorder, vcd
-        self._simulator = make_simulator(harness, engine)
+        with announced(_announcement(params, engine)):
+            self._simulator = make_simulator(harness, engine)
         self._simulator.add_clock(PERIOD)
         self._now: _HardwareRun | None = None
         self.trouble: Callable[[int], Trouble] = lambda _number: ON_TIME

@@ -1,4 +1,6 @@
-"""Shows the current preparation step at a terminal, before anything is simulated."""
+"""Shows the current preparation step before anything is simulated: at a terminal with the seconds,
+else in one line.
+"""
 
 import sys
 import threading
@@ -6,13 +8,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["activity", "shown"]
+__all__ = ["activity", "announced", "shown"]
 
 shown = True
 """Whether this process shows activities; workers of a command do not."""
 
 _DELAY = 1.0
 """Activities shorter than this, in seconds, are not shown."""
+_LONG = 5.0
+"""Seconds after which a line announces an activity where there is no terminal."""
 
 
 @contextmanager
@@ -42,3 +46,19 @@ def activity(description: str) -> Iterator[None]:
     finally:
         over.set()
         teller.join()
+
+
+@contextmanager
+def announced(line: str) -> Iterator[None]:
+    """Prints a line on standard error when this takes long, if that is no terminal. At a terminal
+    :func:`activity` shows each step."""
+    if not shown or sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(_LONG, lambda: print(line, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -4,6 +4,7 @@ files.
 
 import argparse
 import errno
+import gc
 import os
 import sys
 import warnings
@@ -82,6 +83,7 @@ class Parser(argparse.ArgumentParser):
             warnings.simplefilter(
                 "ignore"
             )  # Hardware that is no longer elaborated after an interrupt is no mistake
+            gc.freeze()  # or Python looks for garbage in a whole design before it ends
             begin = "\r\x1b[K" if sys.stderr.isatty() else ""  # The terminal has shown ^C there
             print(f"{begin}{self.prog}: {stopped.line}", file=sys.stderr)
             return stopped.code

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["INSTALL", "CompilerError", "cubin_of_cuda", "cubin_of_ptx", "ptx_of_cuda"]
+__all__ = [
+    "INSTALL",
+    "CompilerError",
+    "MissingCompilerError",
+    "cubin_of_cuda",
+    "cubin_of_ptx",
+    "ptx_of_cuda",
+]
 
 _NVRTC = ("nvidia.cuda_nvrtc", "lib/libnvrtc.so.11.2")
 _PTXAS = ("nvidia.cuda_nvcc", "bin/ptxas")
@@ -23,7 +30,11 @@ _DEBUG_OPTION = "--device-debug"
 
 
 class CompilerError(Exception):
-    """A compiler is not installed, or reports an error."""
+    """A compiler that is not installed, or the errors that one has found in a kernel."""
+
+
+class MissingCompilerError(CompilerError):
+    """A compiler that is not installed."""
 
 
 def _tool(package: str, file: str) -> Path:
@@ -33,7 +44,9 @@ def _tool(package: str, file: str) -> Path:
             for folder in found.submodule_search_locations or ():
                 if (path := Path(folder) / file).exists():
                     return path
-    raise CompilerError(f"{Path(file).name} is not there: {INSTALL}")
+    raise MissingCompilerError(
+        f"{Path(file).name} of CUDA 11.8 is not installed (CUDA 13 cannot compile for sm_50): {INSTALL}"
+    )
 
 
 def ptx_of_cuda(source: str, name: str, *, debug: bool) -> str:

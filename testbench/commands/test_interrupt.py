@@ -125,6 +125,26 @@ def body(_):
     assert interrupted(body, signal.SIGINT) == (130, "python -m sim.any: interrupted\n")
 
 
+def test_no_garbage_is_collected_at_the_end(interrupted):
+    """A design has millions of objects, and one that was interrupted is garbage."""
+    body = """
+class Cycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        print("collected", file=sys.stderr)
+
+def body(_options):
+    gc.disable()
+    Cycle()
+    ready()
+"""
+    assert interrupted(f"import gc\n{body}", signal.SIGTERM) == (
+        143,
+        "python -m sim.any: terminated\n",
+    )
+
+
 def test_pressing_twice_is_pressing_once(interrupted, tmp_path):
     """The second one does not break what is cleaned up."""
     body = (

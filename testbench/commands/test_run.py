@@ -146,7 +146,8 @@ def test_a_compiler_of_cuda_that_is_missing_is_named(tmp_path, capsys, monkeypat
     source.write_text(SCALED)
     monkeypatch.setattr("sim.toolchain.cuda.find_spec", lambda package: None)
     assert refused(capsys, str(source)) == (
-        f"{source}: libnvrtc.so.11.2 is not there: pip install -e '.[cuda]'"
+        f"{source}: libnvrtc.so.11.2 of CUDA 11.8 is not installed "
+        "(CUDA 13 cannot compile for sm_50): pip install -e '.[cuda]'"
     )
 
 
@@ -169,7 +170,7 @@ def test_an_error_is_shown_with_its_place(run_program, capsys):
         "pc": 0x98,
     }
     text = capsys.readouterr().out
-    assert "error         MMU_FAULT, code 0x17: thread 16, address 0x2" in text
+    assert "error         MMU_FAULT, code 0x17: block [0,0,0], thread [48,0,0], address 0x2" in text
     assert "where         warp 1, pc 0x0098\n" in text
     assert "\n  -> 0x0098  eed4200000070202  LDG.E R2, [R2]\n" in text
     assert "\n     0x00a8  4c10080005370005  IADD.X R5, R0, c[0x0][0x14c]\n" in text
@@ -251,6 +252,11 @@ def test_the_command_itself():
         ((), "the following arguments are required: PROGRAM"),
         (("program",), "program: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
         (("k.txt",), "k.txt: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
+        (
+            ("blocksum.py",),
+            "blocksum.py: a program is a file with the suffix .cubin, .ptx, .sass or .cu; "
+            "a CUDA program in Python: python -m sim.cuda -- python blocksum.py",
+        ),
         ((ADD,), f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 0"),
         ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
         (
@@ -343,19 +349,19 @@ def test_the_command_itself():
         ),
         (
             (ADD, "--arg", "500"),
-            "argument '500' has no type: u32:500, or another type of the kernel's parameter",
+            "argument 1 ('500') has no type: u32:500, or another type of the kernel's parameter",
         ),
         (
             (ADD, "--arg=-0x1F"),
-            "argument '-0x1F' has no type: s32:-0x1F, or another type of the kernel's parameter",
+            "argument 1 ('-0x1F') has no type: s32:-0x1F, or another type of the kernel's parameter",
         ),
         (
             (ADD, "--arg", "1e6"),
-            "argument '1e6' has no type: f32:1e6, or another type of the kernel's parameter",
+            "argument 1 ('1e6') has no type: f32:1e6, or another type of the kernel's parameter",
         ),
         (
             (ADD, "--arg", "seven"),
-            "argument 'seven' is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
+            "argument 1 ('seven') is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=TYPE@FILE nor "
             "struct:ITEM,... nor bytes:@FILE",
         ),
     ],
@@ -453,6 +459,8 @@ def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):
 
 # Arguments
 
+TYPES = "there are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b8 b16 b32 b64"
+
 
 @pytest.mark.parametrize(
     "text,argument",
@@ -510,7 +518,8 @@ def test_structures_have_addresses_of_buffers(tmp_path):
     path.write_bytes(bytes(range(24)))
     assert parse_argument(f"bytes:@{path}") == Structure(bytes(range(24)))
     with pytest.raises(
-        ArgumentError, match=r"^argument 'struct:buf:x=u8\[1\],u8=1': there is a buffer x already$"
+        ArgumentError,
+        match=r"^argument 2 \('struct:buf:x=u8\[1\],u8=1'\): there is a buffer x already$",
     ):
         parse_arguments(["buf:x=u32[1]", "struct:buf:x=u8[1],u8=1"])
 
@@ -520,11 +529,11 @@ def test_structures_have_addresses_of_buffers(tmp_path):
     [
         (
             "struct:",
-            "'' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor struct(ITEM,...)",
+            "'' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=TYPE@FILE nor struct(ITEM,...)",
         ),
         (
             "struct:u32:1",
-            "'u32:1' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor struct(ITEM,...)",
+            "'u32:1' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=TYPE@FILE nor struct(ITEM,...)",
         ),
         ("struct:u8=256", "u8 holds 0 to 255"),
         ("struct:f16=1", f"unknown type f16; there are {' '.join(TYPE_BYTES)}"),
@@ -626,14 +635,17 @@ def test_buffers_are_printed_in_their_types(tmp_path, capsys):
     )
     path.write_text(
         ".kernel k\n"
-        + "".join(f".param p{n} 8\n" for n in range(len(kinds) + 1))
+        + "".join(f".param p{n} 8\n" for n in range(len(kinds) + 3))
         + f"MOV32I R4, 0xffc00000; MOV32I R5, 0xbff80000\n{moves}EXIT\n"
     )
     file = tmp_path / "in.bin"
     file.write_bytes(bytes(range(10)))
+    floats = tmp_path / "floats.bin"
+    floats.write_bytes(struct.pack("<3f", 0.5, -2, 1e10))
     arguments = [
         f"buf:{kind}=f64[1]".replace("f64[1]", f"{kind}[{8 // TYPE_BYTES[kind]}]") for kind in kinds
     ]
+    files = [f"buf:file=@{file}", f"buf:bytes=u8@{file}", f"buf:floats=f32@{floats}"]
     assert (
         main(
             [
@@ -641,7 +653,7 @@ def test_buffers_are_printed_in_their_types(tmp_path, capsys):
                 *MODEL,
                 "--block",
                 "1",
-                *(word for text in [*arguments, f"buf:file=@{file}"] for word in ("--arg", text)),
+                *(word for text in [*arguments, *files] for word in ("--arg", text)),
             ]
         )
         == 0
@@ -663,6 +675,8 @@ def test_buffers_are_printed_in_their_types(tmp_path, capsys):
         "b32": "ffc00000 bff80000",
         "b8": "00 00 c0 ff 00 00 f8 bf",
         "file": "03020100 07060504 00000908",
+        "bytes": "0 1 2 3 4 5 6 7 ...",
+        "floats": "0.5 -2.0 1e+10",
     }
 
 
@@ -675,10 +689,18 @@ def test_buffers_are_printed_in_their_types(tmp_path, capsys):
         *(
             (
                 text,
-                f"argument {text!r}: unknown type f16; there are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b8 b16 b32 b64",
+                f"argument {text!r}: unknown type f16; {TYPES}",
             )
             for text in ("f16:1", "buf:x=f16[4]")
         ),
+        *(
+            (
+                text,
+                f"argument {text!r} has no type and size: buf:x=u32[COUNT], or buf:x=f32@FILE",
+            )
+            for text in ("buf:x", "buf:x=")
+        ),
+        ("buf:x=f16@nowhere.bin", f"argument 'buf:x=f16@nowhere.bin': unknown type f16; {TYPES}"),
         ("buf:x=u32[0]", "argument 'buf:x=u32[0]': a buffer has 1 to 1073741824 bytes, not 0"),
         (
             "buf:x=u64[999999999]",
@@ -691,7 +713,7 @@ def test_buffers_are_printed_in_their_types(tmp_path, capsys):
         *(
             (
                 text,
-                f"argument {text!r} is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
+                f"argument {text!r} is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=TYPE@FILE nor "
                 "struct:ITEM,... nor bytes:@FILE",
             )
             for text in (
@@ -705,7 +727,7 @@ def test_buffers_are_printed_in_their_types(tmp_path, capsys):
                 "buf:x=u32",
                 "buf:x=u32[-1]",
                 "buf:x=u32[]",
-                "buf:x",
+                "buf:",
                 "u32=1",
                 "bytes:x",
             )
@@ -718,12 +740,34 @@ def test_arguments_that_are_none(text, message):
     assert str(error.value) == message
 
 
+def test_a_file_of_numbers_has_whole_numbers(tmp_path):
+    path = tmp_path / "x.bin"
+    path.write_bytes(bytes(6))
+    assert parse_argument(f"buf:x=u16@{path}") == Buffer("x", bytes(6), "u16")
+    assert parse_argument(f"buf:x=@{path}") == Buffer("x", bytes(6))
+    assert parse_argument(f"struct:buf:x=s8@{path}") == Structure(
+        bytes(8), ((0, Buffer("x", bytes(6), "s8")),)
+    )
+    with pytest.raises(ArgumentError) as error:
+        parse_argument(f"buf:x=f32@{path}")
+    assert str(error.value) == (
+        f"argument 'buf:x=f32@{path}': {path} has 6 bytes, which is no multiple of the 4 of f32"
+    )
+
+
+def test_a_file_name_may_have_an_at_sign(tmp_path):
+    path = tmp_path / "a@b.bin"
+    path.write_bytes(bytes(4))
+    assert parse_argument(f"buf:x=u32@{path}") == Buffer("x", bytes(4), "u32")
+    assert parse_argument(f"buf:x=@{path}") == Buffer("x", bytes(4))
+
+
 def test_empty_files_and_equal_names(tmp_path):
     path = tmp_path / "empty"
     path.touch()
     with pytest.raises(ArgumentError, match=rf"^argument 'buf:x=@{path}': {path} is empty$"):
         parse_argument(f"buf:x=@{path}")
     with pytest.raises(
-        ArgumentError, match=r"^argument 'buf:x=u8\[1\]': there is a buffer x already$"
+        ArgumentError, match=r"^argument 3 \('buf:x=u8\[1\]'\): there is a buffer x already$"
     ):
         parse_arguments(["buf:x=u32[1]", "u32:1", "buf:x=u8[1]"])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from sim.toolchain.cuda import CompilerError, cubin_of_ptx
+from sim.toolchain.cuda import CompilerError, MissingCompilerError, cubin_of_ptx
 from sim.toolchain.from_ptx import CompilerFaultError, compiled_object
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.forms import Dialect, InstructionForm, forms, opcodes
@@ -554,9 +554,9 @@ def taken_by_nvidia(instruction: str) -> bool:
     """Whether NVIDIA's assembler takes an instruction."""
     try:
         cubin_of_ptx("\n".join(program(Random(1), [instruction])) + "\n")
-    except CompilerError as error:
-        if "is not there" in str(error):
-            raise
+    except MissingCompilerError:
+        raise
+    except CompilerError:
         return False
     return True
 

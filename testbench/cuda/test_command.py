@@ -152,7 +152,8 @@ def test_a_recording_needs_a_simulation_a_launch_and_a_file(capsys, arguments, s
 def test_an_assembler_that_is_not_installed_is_named(capsys, monkeypatch):
     monkeypatch.setattr(command, "find_ptxas", lambda _command: None)
     said = refused(capsys, main, [*MODEL, "--ptxas", *shell("")])
-    assert "--ptxas: no ptxas that knows sm_50 is installed: pip install " in said
+    assert "--ptxas: no ptxas that knows sm_50 is installed (CUDA 13 cannot" in said
+    assert "for it): pip install -e '.[cuda]'" in said
 
 
 def test_the_setup_is_listed_with_what_installs_it(capsys, monkeypatch):

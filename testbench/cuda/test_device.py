@@ -36,7 +36,7 @@ def result_of(call):
 
 
 def error(kind):
-    return MachineError(kind, "k", 3, 0x40, "BRA 0x40", 5, 0x10)
+    return MachineError(kind, "k", 3, 0x40, "BRA 0x40", (0, 0, 0), (5, 0, 0), 0x10)
 
 
 @pytest.mark.parametrize(

@@ -154,8 +154,8 @@ def test_a_missing_assembler_is_reported(monkeypatch, capsys):
         command.main(["--engine", "model", "--ptxas", "--", "true"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "python -m sim.cuda: --ptxas: no ptxas that knows sm_50 is installed: "
-        "pip install nvidia-cuda-nvcc-cu11==11.8.89\n"
+        "python -m sim.cuda: --ptxas: no ptxas that knows sm_50 is installed "
+        "(CUDA 13 cannot compile for it): pip install -e '.[cuda]'\n"
     )
 
 

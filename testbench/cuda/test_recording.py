@@ -80,13 +80,14 @@ def test_a_report_has_an_error_in_full(client, tmp_path):
         error["result"],
         error["error"],
         error["warp"],
+        error["block"],
         error["thread"],
         error["address"],
         error["instruction"],
-    ) == (700, "MMU_FAULT", 0, 0, 16, "STG.E [R2], R0")
+    ) == (700, "MMU_FAULT", 0, [0, 0, 0], [0, 0, 0], 16, "STG.E [R2], R0")
     assert error["message"] == (
-        f"kernel bad: MMU_FAULT at pc {error['pc']:#06x} (STG.E [R2], R0), warp 0, thread 0, "
-        "address 0x10"
+        f"kernel bad: MMU_FAULT at pc {error['pc']:#06x} (STG.E [R2], R0), warp 0, "
+        "block [0,0,0], thread [0,0,0], address 0x10"
     )
 
 

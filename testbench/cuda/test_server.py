@@ -443,7 +443,7 @@ def test_a_kernel_that_fails_leaves_its_context_with_the_error(client, server, c
     (one,) = server.device.launches
     assert RESULTS[one.result][0] == "CUDA_ERROR_ILLEGAL_ADDRESS"
     assert one.message.startswith("kernel adds: MMU_FAULT at pc 0x")
-    assert one.message.endswith(", warp 0, thread 0, address 0x10")
+    assert one.message.endswith(", warp 0, block [0,0,0], thread [0,0,0], address 0x10")
     assert capfd.readouterr().err == f"warpstack: launch 1: {one.message}\n"
     assert client.ask("clock")[0] == "CUDA_SUCCESS"
     assert RESULTS[client.sticky][0] == "CUDA_ERROR_ILLEGAL_ADDRESS"

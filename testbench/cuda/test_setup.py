@@ -155,7 +155,9 @@ def test_the_check_of_the_setup_says_what_is_there(packages, monkeypatch):
 # Tables of launches
 
 
-ERROR = MachineError(WarpError.MMU_FAULT, "k", 3, 0x48, "LDG.E R0, [R2]", 5, 0x10)
+ERROR = MachineError(
+    WarpError.MMU_FAULT, "k", 3, 0x48, "LDG.E R0, [R2]", (1, 0, 0), (5, 2, 0), 0x10
+)
 LAUNCHES = [
     LaunchRecord(
         "_Z3addPi",
@@ -210,7 +212,8 @@ def test_a_file_of_launches_has_the_setting_and_all_that_is_known():
         "result": 700,
         "error": "MMU_FAULT",
         "warp": 3,
-        "thread": 5,
+        "block": [1, 0, 0],
+        "thread": [5, 2, 0],
         "pc": 0x48,
         "instruction": "LDG.E R0, [R2]",
         "address": 0x10,

@@ -1,5 +1,7 @@
 """The machine in simulation as its host sees it: registers, cycles, attention, runs; without hardware."""
 
+import threading
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -11,11 +13,12 @@ from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.layouts import Policy
 from rtl.params import PRESETS
 from rtl.retire import RetirementPort
-from sim.engine import Ran
+from sim.engine import CompiledEngine, PysimEngine, Ran, cache
 from sim.machine import hardware as hardware_module
 from sim.machine.hardware import Hardware
 from sim.machine.host import REGISTERS
 from sim.machine.memory_service import LATENCY, ON_TIME, Trouble
+from sim.support import activity
 from testbench.fakes import fake
 from testbench.machine.recorded import launch_of
 
@@ -180,6 +183,60 @@ def test_trouble_with_memory_can_end(parts):
     assert made.trouble(3) == ON_TIME == Trouble(False, 0)
     made.trouble_over()
     assert service.trouble(3) == ON_TIME
+
+
+# What is prepared
+
+
+def wait_for_timers():
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("params", "engine", "cached", "line"),
+    [
+        (
+            TINY,
+            CompiledEngine,
+            True,
+            "compiling machine `tiny`, once: later runs find it in the cache",
+        ),
+        (
+            replace(TINY, warps=4),
+            CompiledEngine,
+            False,
+            "compiling machine of 4 warps and 4 lanes, for this run (--no-cache)",
+        ),
+        (TINY, PysimEngine, True, "elaborating machine `tiny`, in each run"),
+    ],
+)
+@pytest.mark.parametrize("takes_long", [False, True])
+def test_without_a_terminal_a_line_says_what_is_compiled_for_long(
+    parts, monkeypatch, capsys, params, engine, cached, line, takes_long
+):
+    def slow(_harness, _engine):
+        if takes_long:
+            wait_for_timers()
+        return parts.simulator
+
+    monkeypatch.setattr(activity, "_LONG", 0.0 if takes_long else 60.0)
+    monkeypatch.setattr(hardware_module, "make_simulator", slow)
+    cache.switch(cached)
+    try:
+        Hardware(params, engine)
+    finally:
+        cache.switch(True)
+    assert capsys.readouterr().err == (f"{line}\n" if takes_long else "")
+
+
+def test_a_worker_of_a_command_announces_nothing(parts, monkeypatch, capsys):
+    monkeypatch.setattr(activity, "_LONG", 0.0)
+    monkeypatch.setattr(activity, "shown", False)
+    with activity.announced("compiling"):
+        wait_for_timers()
+    assert capsys.readouterr().err == ""
 
 
 # Runs

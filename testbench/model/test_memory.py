@@ -245,7 +245,9 @@ def test_the_first_failing_thread_decides(addresses, error, thread):
         )
         assert made.memory.read_number(0x4000, 4) == 0
         assert made.error_status is not None
-        assert made.error_status.detail == f"thread {thread}, address {addresses[thread]:#x}"
+        assert made.error_status.detail == (
+            f"block [0,0,0], thread [{thread},0,0], address {addresses[thread]:#x}"
+        )
 
 
 @pytest.mark.parametrize(

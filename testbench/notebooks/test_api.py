@@ -163,7 +163,7 @@ def test_an_error_says_where_it_was(model):
     nowhere = kernel(16, np.zeros(4, np.int32), 4, block=4)
     assert nowhere.status == "error"
     assert str(nowhere.error).startswith("kernel sum: MMU_FAULT at pc 0x")
-    assert str(nowhere.error).endswith("warp 0, thread 0, address 0x10")
+    assert str(nowhere.error).endswith("warp 0, block [0,0,0], thread [0,0,0], address 0x10")
 
 
 def test_bad_uses_of_device_arrays_are_said_in_one_line(model, kernel):

@@ -102,7 +102,9 @@ def commands_of(page: Path) -> list[Documented]:
             command = re.split(r" [|>] | && pytest", command)[0]
             words = tuple(shlex.split(command))
             is_whole = len(words) > 1 and len(words) > _BARE.get(words[-1].partition(".")[0], 1)
-            if words[:1] == ("python",) and is_whole and not _PLACEHOLDER.search(command):
+            # A text of Python (-c) is no command of the project.
+            is_command = words[:1] == ("python",) and words[1:2] != ("-c",)
+            if is_command and is_whole and not _PLACEHOLDER.search(command):
                 found.append(Documented(str(page.relative_to(ROOT)), words, extras))
     return found
 

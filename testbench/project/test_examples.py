@@ -9,6 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -92,3 +93,16 @@ def test_a_kernel_of_numba_diverges():
     assert [line.rpartition(" ")[0] for line in done.stdout.splitlines()] == [
         f"{threads:2} threads, {128 // threads:2} rounds each:" for threads in (32, 16, 8, 4)
     ]
+
+
+def test_saxpy_adds_a_multiple_of_a_file_of_numbers(run_program, tmp_path):
+    x = np.arange(1000, dtype=np.float32)
+    x.tofile(tmp_path / "x.bin")
+    arguments = ["f32:2", f"buf:X=f32@{tmp_path / 'x.bin'}", "buf:Y=f32[1024]", "u32:1000"]
+    code, written = run_program(
+        EXAMPLES / "saxpy.ptx",
+        *("--engine", "model", "--grid", "4", "--block", "256"),
+        *(word for text in arguments for word in ("--arg", text)),
+    )
+    y = np.array(written["buffers"]["Y"], np.uint32).view(np.float32)
+    assert code == 0 and (y[:1000] == 2 * x).all() and not y[1000:].any()

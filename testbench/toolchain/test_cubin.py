@@ -319,7 +319,10 @@ SIMPLE = PROGRAMS / "k01_vecadd.O3.cubin"
         (changed(SIMPLE, 4, b"\x01"), "x: for 32-bit addresses (-m32); there are only 64-bit ones"),
         (changed(SIMPLE, 5, b"\x02"), "x: an ELF file of another kind, not a little-endian one"),
         (changed(SIMPLE, 18, b"\x3e"), "x: for machine EM_X86_64, not EM_CUDA"),
-        (changed(SIMPLE, 48, b"\x46"), "x: for sm_70, not sm_50"),
+        (
+            changed(SIMPLE, 48, b"\x46"),
+            "x: for sm_70, not sm_50: compile with -arch=sm_50",
+        ),
         (changed(SIMPLE, 16, b"\x03"), "x: of type ET_DYN, neither ET_EXEC nor ET_REL"),
     ],
     ids=["empty", "script", "truncated", "32 bits", "big end", "machine", "architecture", "type"],

@@ -66,9 +66,9 @@ def file(sections: list[Made], cut: int = 0, **header: int) -> bytes:
         content += made.content
     fields = {
         "class": 2, "data": 1, "type": 2, "machine": 190, "flags": 0x0032_0532, "headers": len(content),
-        "count": len(sections) + 1,
+        "count": len(sections) + 1, "abi": 7,
     } | header  # fmt: skip
-    ident = b"\x7fELF" + bytes((fields["class"], fields["data"], 1, 0x33, 7)) + bytes(7)
+    ident = b"\x7fELF" + bytes((fields["class"], fields["data"], 1, 0x33, fields["abi"])) + bytes(7)
     content[:64] = ident + struct.pack(
         "<HHIQQQIHHHHHH", fields["type"], fields["machine"], 1, 0, 0, fields["headers"], fields["flags"],
         64, 56, 0, 64, fields["count"], NAMES,
@@ -238,8 +238,13 @@ def test_a_section_may_end_with_the_file():
     ("header", "message"),
     [
         ({"machine": 62}, "for machine EM_X86_64, not EM_CUDA"),
-        ({"flags": 0x0034_0534}, "for sm_52, not sm_50"),
-        ({"flags": 0x0033_0533}, "for sm_51, not sm_50"),
+        ({"flags": 0x0034_0534}, "for sm_52, not sm_50: compile with -arch=sm_50"),
+        ({"flags": 0x0033_0533}, "for sm_51, not sm_50: compile with -arch=sm_50"),
+        ({"flags": 0x0600_4B04, "abi": 8}, "for sm_75, not sm_50: compile with -arch=sm_50"),
+        ({"flags": 0x0600_6402, "abi": 8}, "for sm_100, not sm_50: compile with -arch=sm_50"),
+        ({"flags": 0x0600_4B32, "abi": 8}, "for sm_75, not sm_50: compile with -arch=sm_50"),
+        ({"flags": 0x0600_3204, "abi": 8}, "of ELF ABI version 8, files for sm_50 have version 7"),
+        ({"flags": 0x0046_3246}, "for sm_70, not sm_50: compile with -arch=sm_50"),
         ({"flags": 0x0032_0032 | 0x100}, None),
         ({"type": 3}, "of type ET_DYN, neither ET_EXEC nor ET_REL"),
     ],

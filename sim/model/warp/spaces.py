@@ -53,8 +53,15 @@ class _LaneFaultError(Exception):
     def __init__(self, thread: int, address: int, error: WarpError) -> None:
         super().__init__(thread, error)
         self.thread = thread
+        self.address = address
         self.error = error
-        self.detail = f"thread {thread}, address {address:#x}"
+
+    def of(self, warp: Warp) -> WarpFaultError:
+        """The fault of the warp, with the block and the thread in it, as CUDA numbers them."""
+        x, y, z = (int(index[self.thread]) for index in warp.thread_index)
+        block = ",".join(map(str, warp.cta.index))
+        detail = f"block [{block}], thread [{x},{y},{z}], address {self.address:#x}"
+        return WarpFaultError(self.error, detail)
 
 
 class PlacedAccess:
@@ -253,7 +260,7 @@ def place_access(space: str, memory: Memory, warp: Warp, access: Access) -> Acce
             case _:
                 return [_in_global(memory, access)]
     except _LaneFaultError as fault:
-        raise WarpFaultError(fault.error, fault.detail) from fault
+        raise fault.of(warp) from fault
 
 
 def _in_window(access: Access, window: int) -> NDArray[np.bool_]:
@@ -283,6 +290,5 @@ def place_generic(memory: Memory, warp: Warp, access: Access, *, windows: bool =
             except _LaneFaultError as fault:
                 faults.append(fault)
     if faults:
-        first = min(faults, key=lambda fault: fault.thread)
-        raise WarpFaultError(first.error, first.detail)
+        raise min(faults, key=lambda fault: fault.thread).of(warp)
     return result

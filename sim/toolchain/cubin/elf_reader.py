@@ -30,6 +30,8 @@ __all__ = ["ARCHITECTURE", "MAGIC", "RELOCATION_ENTRY", "SYMBOL_ENTRY", "read_ob
 MAGIC = b"\x7fELF"
 ARCHITECTURE = 50
 """The SM version of supported files."""
+_ABI = 7
+"""The version of the ELF ABI that sm_50 has, up to CUDA 12; CUDA 13 writes a later one."""
 _EMPTY_LIMIT = 1 << 30
 _BINDINGS = frozenset(Binding)
 SYMBOL_ENTRY = struct.Struct("<IBBHQQ")
@@ -76,11 +78,22 @@ def _check_target(elf: ELFFile, name: str) -> None:
         raise ProgramError(f"{name}: for machine {machine}, not EM_CUDA")
     if elf.elfclass != 64:
         raise ProgramError(f"{name}: for 32-bit addresses (-m32); there are only 64-bit ones")
-    architecture = elf["e_flags"] & 0xFF
+    abi = elf["e_ident"]["EI_ABIVERSION"]
+    architecture = _architecture(elf["e_flags"], abi)
     if architecture != ARCHITECTURE:
-        raise ProgramError(f"{name}: for sm_{architecture}, not sm_{ARCHITECTURE}")
+        raise ProgramError(
+            f"{name}: for sm_{architecture}, not sm_{ARCHITECTURE}: "
+            f"compile with -arch=sm_{ARCHITECTURE}"
+        )
+    if abi > _ABI:
+        raise ProgramError(f"{name}: of ELF ABI version {abi}, files for sm_50 have version {_ABI}")
     if elf["e_type"] not in ("ET_EXEC", "ET_REL"):
         raise ProgramError(f"{name}: of type {elf['e_type']}, neither ET_EXEC nor ET_REL")
+
+
+def _architecture(flags: int, abi: int) -> int:
+    """The SM version in ``e_flags``: the lowest byte; since ABI version 8 the byte above it."""
+    return (flags if abi <= _ABI else flags >> 8) & 0xFF
 
 
 def _kind(section: ElfSection) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import DEPTH_BITS, InstructionKind, errors_by_source
 from rtl.serial.core import SerialCore
@@ -41,14 +42,15 @@ def _active(warp: int) -> Callable[..., str | None]:
 
 
 def _token(warp: int) -> Callable[..., str | None]:
-    """The token that a warp has pushed last, or found on its stack."""
+    """The token that a warp has pushed (+) last, or popped (-) from its stack. Two cycles have room
+    for the text."""
 
     def decode(
         pushed: int, pusher: int, kind: int, result: int, teller: int, resume: int, found: int
     ) -> str | None:
         if result and teller == warp and resume:
-            return f"pop {TokenKind(found).name}"
-        return f"push {TokenKind(kind).name}" if pushed and pusher == warp else None
+            return f"-{TokenKind(found).name}"
+        return f"+{TokenKind(kind).name}" if pushed and pusher == warp else None
 
     return decode
 
@@ -76,6 +78,24 @@ def _trap(inside: int, paused: int) -> str:
 def _machine_trap(trapping: int, locked_down: int) -> str:
     """Where the whole machine is."""
     return "LOCKED_DOWN" if locked_down else "TRAPPING" if trapping else "RUNNING"
+
+
+class _Error:
+    """The last error of a warp, with the address of its instruction. The text stays until the trap
+    that the error has caused is over, because an error is reported for one cycle only."""
+
+    def __init__(self) -> None:
+        self._trapping = 0
+
+    def __call__(self, trapping: int, *events: int) -> str | None:
+        trap_is_over = self._trapping and not trapping
+        self._trapping = trapping
+        reported = [
+            f"warp {warp}: {pc:04x} {WarpError(error).name}"
+            for valid, warp, pc, error in zip(*[iter(events)] * 4, strict=True)
+            if valid
+        ]
+        return ", ".join(reported) or ("" if trap_is_over else None)
 
 
 def _warp(core: Any, warp: int) -> dict[str, Any]:
@@ -135,11 +155,18 @@ def machine_traces(harness: Any) -> View:
     trap, retired = core.trap_state, core.retired
     issued, written, flow = retired.issued, retired.written.payload, retired.flow
     arbiter, port, bus = harness.sm.arbiter, harness.sm.arbiter.port, harness.sm.registers.bus
+    errors = list(errors_by_source(retired.errors).values())
+    reported = [
+        part
+        for error in errors
+        for part in (error.valid, error.payload.warp, error.payload.pc, error.payload.error)
+    ]
     warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
     traces: dict[str, Any] = {
         "machine": {
             "busy": distributor.control.busy,
             "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
+            "error": Text(_Error(), (trap.trapping, *reported)),
             "interrupt": harness.sm.interrupt,
             "spill": core.stack_events.spill,
             "fill": core.stack_events.fill,
@@ -214,13 +241,12 @@ def machine_traces(harness: Any) -> View:
             "events": core.trap.events,
         },
     }
-    errors = [error.valid for error in errors_by_source(retired.errors).values()]
     return View(
         traces,
         ("machine", *list(warps)[:_SHOWN_WARPS]),
         (
             Mark("trap", (trap.trapping,)),
-            Mark("error", errors, lambda *valid: any(valid)),
+            Mark("error", [error.valid for error in errors], lambda *valid: any(valid)),
             Mark("spill", (core.stack_events.spill,)),
             Mark("divergence", (core.diverged,)),
             Mark("start", (issued.valid,)),

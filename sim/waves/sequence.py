@@ -165,10 +165,7 @@ def _arrow(begin: float, end: float, y: float) -> str:
 def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
     """A sequence diagram of ``count`` cycles from cycle ``first`` on, as SVG. PictureError when the waveform lacks
     cycles, or nothing happens in them."""
-    if first < 0 or count < 2 or first + count > wave.cycles:
-        raise PictureError(
-            f"{wave.path}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + count - 1}"
-        )
+    wave.check_cycles(first, count, at_least=2)
     drawn = messages(wave, first, count)
     if not drawn:
         raise PictureError(f"{wave.path}: nothing happens in cycles {first} to {first + count - 1}")
@@ -245,7 +242,7 @@ def _message(message: SequenceMessage, columns: Mapping[str, int], y: int, width
 
 def _draw(options: Namespace) -> None:
     wave = Waveform(options.vcd)
-    count = options.cycles or wave.cycles - options.first
+    count = wave.cycles - options.first if options.cycles is None else options.cycles
     write_file(options.output, draw(wave, options.first, count, options.title).encode())
 
 

@@ -289,13 +289,21 @@ def test_a_diagram_has_a_column_a_row_and_an_arrow_for_each(tmp_path):
     assert untitled == re.sub(r"<text [^>]*>A &lt; B</text>\n", "", DIAGRAM)
 
 
-@pytest.mark.parametrize(("first", "count"), [(-1, 4), (0, 1), (0, CYCLES + 1), (5, 4)])
+@pytest.mark.parametrize(("first", "count"), [(-1, 4), (0, CYCLES + 1), (5, 4)])
 def test_cycles_that_a_waveform_does_not_have_are_refused(tmp_path, first, count):
     wave = waveform(tmp_path / "a.vcd", [(1, "machine.interrupt", 1)])
     with pytest.raises(
         PictureError, match=rf"has cycles 0 to 7, not {first} to {first + count - 1}$"
     ):
         draw(wave, first, count)
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1])
+def test_a_diagram_has_at_least_two_cycles(tmp_path, count, capsys):
+    path, out = tmp_path / "a.vcd", tmp_path / "a.svg"
+    waveform(path, [(1, "machine.interrupt", 1)])
+    assert main([str(path), "-o", str(out), "--cycles", str(count)]) == 2
+    assert capsys.readouterr().err.endswith(f": --cycles {count}: at least 2\n")
 
 
 def test_a_name_that_a_group_lacks_gets_all_that_it_has(tmp_path):
@@ -354,7 +362,7 @@ def test_the_command_draws_the_cycles_that_it_is_asked_for(tmp_path, capsys):
     assert out.read_text() == draw(wave, 0, CYCLES, "A")
     assert main([str(path), "-o", str(out), "--first", "9"]) == 2
     assert capsys.readouterr().err == (
-        f"python -m sim.waves.sequence: {path}: has cycles 0 to 7, not 9 to 7\n"
+        f"python -m sim.waves.sequence: {path}: has cycles 0 to 7, not 9\n"
     )
     with pytest.raises(SystemExit, match="2"):
         main([str(path)])

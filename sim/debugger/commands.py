@@ -222,7 +222,10 @@ async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str
     _check_still(session)
     one = session.breakpoints.add(address)
     await session.machine.plant()
-    return [f"breakpoint {one} at {session.code.place(address)}", session.code.line(address)]
+    place = session.code.place(address)
+    moved = arguments[0][:1].isdigit() and number(arguments[0], "address") != address
+    note = f"; {arguments[0]} is a scheduling word" if moved else ""
+    return [f"breakpoint {one} at {place}{note}", session.code.line(address)]
 
 
 @_command("delete", "[N]", "takes out a breakpoint, or all")

@@ -1,12 +1,16 @@
 """Records the waveform of a testbench, and opens it: ``python -m sim.waves crs --open``."""
 
+import os
 import shutil
+import signal
 import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from sim.checks import run_tb
+from sim.checks.report import near
 from sim.support.command import CommandError, Parser
 from sim.waves.fst import FST
 from sim.waves.save_file import save_file_of
@@ -15,6 +19,9 @@ __all__ = ["main"]
 
 _FOLDER = Path(__file__).resolve().parents[2] / "waveforms"
 _VIEWERS = ("gtkwave", "surfer")
+_SAVE = ".gtkw"
+_NO_DISPLAY = "Could not initialize GTK"
+"""What GTKWave prints when it cannot open a window."""
 
 
 def _viewer(wanted: str | None) -> str:
@@ -28,6 +35,44 @@ def _viewer(wanted: str | None) -> str:
     return found
 
 
+def _end(code: int) -> str:
+    """How a program has ended that has not printed why."""
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"has ended with exit code {code}"
+
+
+def _show(viewer: str, shown: Path, waveform: Path) -> None:
+    """Opens a file in a viewer, until that is closed; CommandError with the reason when it fails. GTKWave's exit code
+    is 0 even if it has no display; it then prints its usage.
+    """
+    try:
+        done = subprocess.run(
+            [shutil.which(viewer) or viewer, str(shown)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        raise CommandError(
+            f"{viewer}: {error.strerror}; the waveform is {near(waveform)}"
+        ) from error
+    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    if any(line.startswith(_NO_DISPLAY) for line in said):
+        display = os.environ.get("DISPLAY")
+        reason = "cannot open a window: " + (
+            f"there is no display {display}" if display else "DISPLAY is not set"
+        )
+    elif done.returncode:
+        reason = said[-1] if said else _end(done.returncode)
+    else:
+        sys.stdout.write(done.stdout)
+        sys.stderr.write(done.stderr)
+        return
+    raise CommandError(f"{viewer} {reason}; the waveform is {near(waveform)}")
+
+
 def _file(options: Namespace) -> Path | None:
     """Returns the waveform, recorded if it is a testbench's; None if that failed."""
     waveform = Path(options.waveform)
@@ -35,6 +80,10 @@ def _file(options: Namespace) -> Path | None:
         if not waveform.is_file():
             raise CommandError(f"{waveform}: No such file or directory")
         return waveform
+    if waveform.suffix == _SAVE:
+        recorded = [waveform.with_suffix(suffix) for suffix in (".vcd", FST)]
+        found = next((path for path in recorded if path.is_file()), recorded[0])
+        raise CommandError(f"{waveform} is a save file; give the waveform, {found}")
     if options.waveform not in (known := run_tb.testbenches()):
         raise CommandError(
             f"{options.waveform} is neither a .vcd or .fst file nor a testbench; there are {', '.join(known)}"
@@ -52,7 +101,8 @@ def _work(options: Namespace) -> int:
         return 0
     save = save_file_of(waveform)
     shown = save if viewer == "gtkwave" and save is not None and save.is_file() else waveform
-    return subprocess.run([viewer, str(shown)], check=False).returncode
+    _show(viewer, shown, waveform)
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

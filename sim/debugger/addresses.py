@@ -53,7 +53,10 @@ class FunctionAddresses:
         elif name[:1].isdigit():
             pc = number(text, "address")
         else:
-            raise DebuggerError(f"no function {name}; there are {', '.join(self.names)}")
+            raise DebuggerError(
+                f"no function {name}; there are {', '.join(self.names)}; "
+                "labels are not in the program: use an address"
+            )
         address = instruction_address(pc)
         if pc % INSTRUCTION_BYTES:
             raise DebuggerError(f"{text}: {pc:#x} is no multiple of {INSTRUCTION_BYTES}")

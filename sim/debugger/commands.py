@@ -223,7 +223,10 @@ async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str
     _check_still(session)
     one = session.breakpoints.add(address)
     await session.machine.plant()
-    return [f"breakpoint {one} at {session.code.location(address)}", session.code.line(address)]
+    location = session.code.location(address)
+    moved = arguments[0][:1].isdigit() and number(arguments[0], "address") != address
+    note = f"; {arguments[0]} is a scheduling word" if moved else ""
+    return [f"breakpoint {one} at {location}{note}", session.code.line(address)]
 
 
 @_command("delete", "[N]", "takes out a breakpoint, or all")

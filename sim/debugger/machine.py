@@ -53,10 +53,11 @@ class StopReason:
     def __str__(self) -> str:
         if self.error is not WarpError.NONE:
             return f"error {self.error.name}"
-        if self.reasons:
-            return f"BPT.TRAP {' '.join(map(str, self.reasons))}"
+        causes = [f"BPT.TRAP {' '.join(map(str, self.reasons))}"] if self.reasons else []
         if self.breakpoint is not None:
-            return f"breakpoint {self.breakpoint}"
+            causes.append(f"breakpoint {self.breakpoint}")
+        if causes:
+            return ", ".join(causes)
         return "stepped" if self.stepped else "stopped"
 
     @property
@@ -76,6 +77,7 @@ class DebuggedMachine:
 
     Attributes:
         ran_slots: Warps that have run since they were last inspected.
+        traps: Reasons of the program's own BPT.TRAPs so far. Hits of breakpoints clear reason 1 in the registers.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class DebuggedMachine:
         self.memory = host.memory
         self.state = MachineState.RUNNING
         self.ran_slots: set[int] = set()
+        self.traps: set[int] = set()
         self._watch = watch
         self._reported: dict[int, int] = {}
         """Warps at a breakpoint that was reported to the user, with its address: they step over it
@@ -356,9 +359,14 @@ class DebuggedMachine:
             if not lifted and self._hit(warp) and address in self.breakpoints:
                 warp.pc = reported[slot] = address
                 warp.set_word("COMMAND", WakeCommand.RELOAD)
-            elif pc in self.breakpoints and (slot in stepped or self._reported.get(slot) == pc):
+            elif pc in self.breakpoints and (
+                slot in stepped
+                or self._reported.get(slot) == pc
+                or self.stop_reason(slot, warp).reasons  # stopped by itself: one stop for both
+            ):
                 reported[slot] = pc
         self._reported = reported
+        self.traps.update(*(self.stop_reason(slot, warp).reasons for slot, warp in warps.items()))
         self.ran_slots = set(stepped) or warps.keys() - self._parked
         if not warps and not await driver.live_warps(self.host):
             self.state = MachineState.HELD

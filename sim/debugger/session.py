@@ -184,7 +184,9 @@ class DebuggerSession:
             f"the grid is over, {await machine.host.read('instructions'):,} instructions in "
             f"{await machine.host.read('cycles'):,} cycles"
         ]
-        error_text = error_lines(await machine.registers(), self.code, ended=True)
+        error_text = error_lines(
+            await machine.registers(), self.code, ended=True, stopped_at=machine.traps
+        )
         lines += [line for line in error_text if line != "no errors"]
         return lines + buffer_lines(self.area.launch, machine.memory)
 

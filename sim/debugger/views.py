@@ -2,7 +2,7 @@
 registers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
@@ -10,7 +10,7 @@ from rtl.isa.tokens import TokenKind
 from rtl.params import WARP_THREADS
 from sim.firmware.save_area import SavedWarp
 from sim.launch.memory import Memory, MemoryFaultError
-from sim.report.error_status import decode
+from sim.report.error_status import decode, traps_text
 from sim.toolchain.assembly.spelling import spell
 
 from .addresses import FunctionAddresses
@@ -189,15 +189,23 @@ def memory_lines(memory: Memory, address: int, count: int) -> list[str]:
 
 
 def error_lines(
-    registers: Mapping[str, int], code: Disassembly, *, ended: bool = False
+    registers: Mapping[str, int],
+    code: Disassembly,
+    *,
+    ended: bool = False,
+    stopped_at: Collection[int] = (),
 ) -> list[str]:
-    """Returns the error status as text, for a grid that has ``ended`` or not."""
+    """Returns the error status as text, for a grid that has ``ended`` or not.
+
+    ``stopped_at`` are the reasons of the program's own traps, which may have been cleared in the
+    registers.
+    """
     status = decode(registers, ended=ended)
     lines = status.log_lines()
     if status.exception is not None:
         lines.append(f"{status.exception.symbol}, {status.exception.meaning}")
-    if status.handled:
-        lines.append(status.handled)
+    if ended and (reasons := {*status.reasons, *stopped_at}):
+        lines.append(f"{traps_text(reasons)}: the debugger stopped there")
     if status.stopped:
         lines += [
             f"{status.cause()}, warp {status.warp} at {code.location(status.pc)}",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import DEPTH_BITS, InstructionKind, errors_by_source
 from rtl.serial.core import SerialCore
@@ -44,14 +45,16 @@ def _active(warp: int) -> Callable[..., str | None]:
 
 
 def _token(warp: int) -> Callable[..., str | None]:
-    """Shows the token that a warp has pushed last, or found on its stack."""
+    """Shows the token that a warp has pushed (+) last, or popped (-) from its stack. The text is short
+    because it is two cycles wide.
+    """
 
     def decode(
         pushed: int, pusher: int, kind: int, result: int, teller: int, resume: int, found: int
     ) -> str | None:
         if result and teller == warp and resume:
-            return f"pop {TokenKind(found).name}"
-        return f"push {TokenKind(kind).name}" if pushed and pusher == warp else None
+            return f"-{TokenKind(found).name}"
+        return f"+{TokenKind(kind).name}" if pushed and pusher == warp else None
 
     return decode
 
@@ -81,6 +84,24 @@ def _trap(inside: int, paused: int) -> str:
 def _machine_trap(trapping: int, locked_down: int) -> str:
     """Shows the trap state of the machine."""
     return "LOCKED_DOWN" if locked_down else "TRAPPING" if trapping else "RUNNING"
+
+
+class _Error:
+    """The last error of a warp, with the address of its instruction. The text stays until the trap
+    that the error has caused is over, because an error is reported for one cycle only."""
+
+    def __init__(self) -> None:
+        self._trapping = 0
+
+    def __call__(self, trapping: int, *events: int) -> str | None:
+        trap_is_over = self._trapping and not trapping
+        self._trapping = trapping
+        reported = [
+            f"warp {warp}: {pc:04x} {WarpError(error).name}"
+            for valid, warp, pc, error in zip(*[iter(events)] * 4, strict=True)
+            if valid
+        ]
+        return ", ".join(reported) or ("" if trap_is_over else None)
 
 
 def _warp(core: Any, warp: int) -> dict[str, Any]:
@@ -134,11 +155,17 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
 
 
 def _machine(sm: Any) -> dict[str, Any]:
-    """The story of the machine."""
+    """The traces of the machine as a whole."""
     core, trap = sm.core, sm.core.trap_state
+    reported = [
+        part
+        for error in errors_by_source(core.retired.errors).values()
+        for part in (error.valid, error.payload.warp, error.payload.pc, error.payload.error)
+    ]
     return {
         "busy": sm.distributor.control.busy,
         "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
+        "error": Text(_Error(), (trap.trapping, *reported)),
         "interrupt": sm.interrupt,
         "spill": core.stack_events.spill,
         "fill": core.stack_events.fill,
@@ -208,11 +235,15 @@ def _memory(core: Any, arbiter: Any) -> dict[str, Any]:
 
 
 def machine_traces(harness: Any) -> View:
-    """The story of each warp, and of the machine; beside it issue, lanes, flow, memory. It begins where a warp traps or
-    fails, or else where one spills or diverges, or with the first instruction."""
+    """The traces of each warp and of the machine, and those of issue, lanes, flow and memory.
+
+    The view begins where a warp traps or fails, else where one spills or diverges, else with the
+    first instruction.
+    """
     core, distributor = harness.sm.core, harness.sm.distributor
     trap, retired = core.trap_state, core.retired
     bus = harness.sm.registers.bus
+    errors = errors_by_source(retired.errors).values()
     warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
     traces: dict[str, Any] = {
         "machine": _machine(harness.sm),
@@ -240,13 +271,12 @@ def machine_traces(harness: Any) -> View:
             "events": core.trap.events,
         },
     }
-    errors = [error.valid for error in errors_by_source(retired.errors).values()]
     return View(
         traces,
         ("machine", *list(warps)[:_SHOWN_WARPS]),
         (
             Mark("trap", (trap.trapping,)),
-            Mark("error", errors, lambda *valid: any(valid)),
+            Mark("error", [error.valid for error in errors], lambda *valid: any(valid)),
             Mark("spill", (core.stack_events.spill,)),
             Mark("divergence", (core.diverged,)),
             Mark("start", (retired.issued.valid,)),

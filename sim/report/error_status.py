@@ -1,6 +1,6 @@
 """Decodes the error status registers of a machine, and formats them as a driver's log."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from rtl.isa.errors import WarpError
@@ -10,7 +10,7 @@ from sim.model.warp.model import WarpModel
 from sim.report.exceptions import CudaException, cuda_exception, text_of
 from sim.report.surroundings import before
 
-__all__ = ["DecodedStatus", "decode", "registers_of"]
+__all__ = ["DecodedStatus", "decode", "registers_of", "traps_text"]
 
 _LOGGED = (
     "HWW_WARP_ESR",
@@ -59,9 +59,7 @@ class DecodedStatus:
     @property
     def handled(self) -> str:
         """The text about handled traps; empty without any."""
-        if not self.ended or not self.reasons:
-            return ""
-        return f"BPT.TRAP, reason{'s' * (len(self.reasons) > 1)} {' '.join(map(str, self.reasons))}: handled"
+        return f"{traps_text(self.reasons)}: handled" if self.ended and self.reasons else ""
 
     @property
     def exception(self) -> CudaException | None:
@@ -118,6 +116,11 @@ class DecodedStatus:
         fields["report_masks"] = {"warp": warp, "global": mask}
         fields["registers"] = dict(self.registers)
         return fields
+
+
+def traps_text(reasons: Collection[int]) -> str:
+    """BPT.TRAPs by their reasons."""
+    return f"BPT.TRAP, reason{'s' * (len(reasons) > 1)} {' '.join(map(str, sorted(reasons)))}"
 
 
 def _field(registers: Mapping[str, int], register: str, name: str) -> int:

@@ -113,6 +113,15 @@ class Waveform:
             raise PictureError(f"{self.path}: no signal {name}{hint}")
         return self._variables[name]
 
+    def check_cycles(self, first: int, count: int, at_least: int = 1) -> None:
+        """PictureError when the waveform lacks these cycles, or they are fewer than ``at_least``."""
+        begins_in_it = 0 <= first < self.cycles
+        if begins_in_it and count < at_least:
+            raise PictureError(f"--cycles {count}: at least {at_least}")
+        if not begins_in_it or first + count > self.cycles:
+            wanted = f"{first} to {first + count - 1}" if count > 0 else str(first)
+            raise PictureError(f"{self.path}: has cycles 0 to {self.cycles - 1}, not {wanted}")
+
     def values(self, name: str, first: int, count: int) -> list[Any]:
         """Returns the values of a signal in ``count`` cycles: text or numbers."""
         variable = self.variable(name)
@@ -169,10 +178,7 @@ def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "
     Raises PictureError if the waveform lacks cycles or signals.
     """
     wave = Waveform(vcd)
-    if first < 0 or cycles < 1 or first + cycles > wave.cycles:
-        raise PictureError(
-            f"{vcd}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + cycles - 1}"
-        )
+    wave.check_cycles(first, cycles)
     signal: list[Any] = [{"name": CLOCK, "wave": "p" + "." * (cycles - 1)}]
     colors: dict[str, str] = {}
     scale = 1.0

@@ -87,8 +87,11 @@ def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Sequ
             at, warp, warp, f"is {state}" + (" of the trap" if state == "outside" else "")
         )
     for at, _, token in _changes(wave, f"{name}.token", first, count):
-        yield SequenceMessage(
-            at, *((STACK, warp) if str(token).startswith("pop") else (warp, STACK)), str(token)
+        change, kind = str(token)[:1], str(token)[1:]
+        yield (
+            SequenceMessage(at, STACK, warp, f"pop {kind}")
+            if change == "-"
+            else SequenceMessage(at, warp, STACK, f"push {kind}")
         )
     for at, _, active in _changes(wave, f"{name}.active", first, count):
         yield SequenceMessage(
@@ -113,6 +116,16 @@ def _of_host(wave: Waveform, first: int, count: int) -> Iterator[SequenceMessage
             yield SequenceMessage(at, HOST, TRAP, f"{names[address]} = {value:#x}")
 
 
+def _errors(wave: Waveform, first: int, count: int) -> Iterator[SequenceMessage]:
+    """The errors that warps report to the trap unit, each with the instruction that has failed."""
+    for at, _, shown in _changes(wave, "machine.error", first, count):
+        for warp, place, error in re.findall(r"(warp \d+): (\w+) (\w+)", str(shown)):
+            instruction = f"{warp.replace(' ', '')}.instruction"
+            issued = wave.values(instruction, first, at - first)
+            found = (text for text in reversed(issued) if str(text).startswith(f"{place} "))
+            yield SequenceMessage(at, warp, TRAP, f"{next(found, place)}: {error}")
+
+
 def messages(wave: Waveform, first: int, count: int) -> list[SequenceMessage]:
     """Returns the messages in ``count`` cycles of a waveform of the whole machine; PictureError for
     any other waveform.
@@ -126,6 +139,7 @@ def messages(wave: Waveform, first: int, count: int) -> list[SequenceMessage]:
             f"{wave.path}: this is no waveform of the whole machine: no warp's instructions are in it"
         )
     events = [message for warp in warps for message in _of_warp(wave, f"warp {warp}", first, count)]
+    events += _errors(wave, first, count)
     events += _of_host(wave, first, count)
     inside = {warp: wave.values(f"warp{warp}.trap", first, count) for warp in warps}
     machine = wave.values("machine.trap", first, count)
@@ -161,10 +175,7 @@ def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
 
     Raises PictureError if the waveform lacks cycles, or has no messages in them.
     """
-    if first < 0 or count < 2 or first + count > wave.cycles:
-        raise PictureError(
-            f"{wave.path}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + count - 1}"
-        )
+    wave.check_cycles(first, count, at_least=2)
     drawn = messages(wave, first, count)
     if not drawn:
         raise PictureError(f"{wave.path}: nothing happens in cycles {first} to {first + count - 1}")
@@ -245,7 +256,7 @@ def _message(message: SequenceMessage, columns: Mapping[str, int], y: int, width
 
 def _draw(options: Namespace) -> None:
     wave = Waveform(options.vcd)
-    count = options.cycles or wave.cycles - options.first
+    count = wave.cycles - options.first if options.cycles is None else options.cycles
     write_file(options.output, draw(wave, options.first, count, options.title).encode())
 
 

@@ -99,6 +99,9 @@ def test_a_drained_warp_enters_the_trap_after_the_cycles_of_the_manual():
             "enter": trap.control.enter,
             "issued": issued.valid,
             "kind": issued.payload.kind,
+            "dispatched": trap.dispatch.valid,
+            "trapping": trap.state.trapping,
+            "inside": trap.inside,
         }
 
     watch = MachineWatch(signals)
@@ -113,6 +116,18 @@ def test_a_drained_warp_enters_the_trap_after_the_cycles_of_the_manual():
     first = [cycle for cycle in ready if cycle - 1 not in ready]
     delays = {enter - drained for enter, drained in zip(entered, first, strict=True)}
     assert delays == {int(cycles("trap", "drained of a warp that is to enter").split(",")[0])}
+    # The sums that a waveform shows.
+    trapping = next(cycle for cycle, row in rows if row["trapping"])
+    dispatched = [cycle for cycle, row in rows if row["dispatched"]]
+    trap_issued = next(
+        cycle for cycle, row in rows if row["issued"] and row["kind"] == Kind.TRAP.value
+    )
+    inside = next(cycle for cycle, row in rows if row["inside"])
+    to_dispatch = cycles("trap", "issue of BPT, RTT, IDE, ENTER or LEAVE")
+    assert {dispatched[0] - trap_issued, dispatched[1] - entered[0]} == {int(to_dispatch)}
+    assert trapping - trap_issued == int(cycles("trap", "issue of BPT.TRAP"))
+    assert entered[0] - trapping == int(cycles("trap", "TRAPPING, after a BPT.TRAP"))
+    assert inside - entered[0] == int(cycles("trap", "issue of ENTER: 2"))
 
 
 # The serial machine.

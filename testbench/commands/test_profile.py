@@ -20,6 +20,7 @@ from sim.report.profile import text as profile_text
 from sim.toolchain.cubin.line_table import source_lines
 from testbench.programs import PROGRAMS
 from testbench.simulation import ENGINE
+from testbench.waves.sources import check_page
 
 VOTES = PROGRAMS / "cuda" / "c01_tile_votes.G.cubin"
 ACCESSES = """\
@@ -251,3 +252,4 @@ def test_every_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for command, expected in commands_of(page.read_text()):
         prints(command, expected, capsys)
+    check_page(page.with_suffix(".png"), tmp_path / "profile.html")

@@ -3,6 +3,8 @@
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -531,10 +533,13 @@ def test_functions_are_found_by_their_last_name():
 
 
 @needs_compiled
-def test_the_session_of_the_manual_has_this_output(monkeypatch, capsys, tmp_path):
+@pytest.mark.parametrize("number", range(3))
+def test_the_sessions_of_the_manual_have_this_output(number, monkeypatch, capsys, tmp_path):
     root = Path(__file__).parents[2]
     page = (root / "docs" / "debugger.md").read_text()
-    command, *output = page.split("## A session")[1].split("```")[1].strip().splitlines()
+    sessions = re.findall(r"^```\n(\$ python -m sim\.debug .*?)^```$", page, re.M | re.S)
+    assert len(sessions) == 3
+    command, *output = sessions[number].splitlines()
     commands = tmp_path / "commands.txt"
     commands.write_text(
         "\n".join(line.removeprefix(PROMPT) for line in output if line.startswith(PROMPT))
@@ -543,6 +548,46 @@ def test_the_session_of_the_manual_has_this_output(monkeypatch, capsys, tmp_path
     monkeypatch.chdir(root)
     assert main([*arguments, "--batch", str(commands)]) == 0
     assert capsys.readouterr().out.splitlines() == output
+
+
+@needs_compiled
+def test_a_breakpoint_that_was_hit_leaves_the_programs_traps_in_the_last_report(capsys, tmp_path):
+    commands = tmp_path / "commands.txt"
+    commands.write_text("break 0x68\nrun\ncontinue\ndelete\ncontinue\ncontinue\ncontinue\n")
+    program = Path(__file__).parents[2] / "docs" / "examples" / "traps.sass"
+    options = ["--preset", "tiny", "--block", "64", "--arg", "buf:OUT=u32[64]", "--arg", "u64:0"]
+    assert main([str(program), *options, "--batch", str(commands)]) == 0
+    told = capsys.readouterr().out
+    assert "\nBPT.TRAP 1: warp 0\n" in told and "\nbreakpoint 1: warp 0\n" in told
+    assert "\nBPT.TRAP, reasons 1 2: the debugger stopped there\n" in told
+
+
+@needs_compiled
+def test_a_breakpoint_on_a_scheduling_word_says_so(capsys, tmp_path):
+    commands = tmp_path / "commands.txt"
+    commands.write_text("break 0x60\nbreak 0x68\nbreak traps\n")
+    program = Path(__file__).parents[2] / "docs" / "examples" / "traps.sass"
+    options = ["--preset", "tiny", "--arg", "u64:0", "--arg", "u64:0", "--batch", str(commands)]
+    assert main([str(program), *options]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("breakpoint")]
+    assert told == [
+        "breakpoint 1 at 0x0068 traps+0x68; 0x60 is a scheduling word",
+        "breakpoint 1 at 0x0068 traps+0x68",
+        "breakpoint 2 at 0x0008 traps",
+    ]
+
+
+def test_the_manual_names_the_options_that_only_runs_have():
+    def options(command: str) -> set[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", command, "--help"], capture_output=True, text=True, check=True
+        )
+        return set(re.findall(r"(?<![\w-])--[a-z-]+", done.stdout))
+
+    page = (Path(__file__).parents[2] / "docs" / "debugger.md").read_text()
+    (named,) = re.findall(r"with the same options except ([^;]+);", page)
+    missing = options("sim.run") - options("sim.debug")
+    assert set(re.findall(r"`(--[a-z-]+)`", named)) == missing
 
 
 def test_the_manual_has_every_command():

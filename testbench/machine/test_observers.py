@@ -513,8 +513,8 @@ def test_each_warp_of_a_view_has_the_texts_of_its_own_events(serial):
             own = event_warp == warp
             assert shown(texts["instruction"], **issue) == ("0048 NOP" if own else None)
             assert shown(texts["active"], **flow) == ("000000f0" if own else None)
-            assert shown(texts["token"], **push) == ("push SYNC" if own else None)
-            assert shown(texts["token"], **pop) == ("pop DIVERGE" if own else None)
+            assert shown(texts["token"], **push) == ("+SYNC" if own else None)
+            assert shown(texts["token"], **pop) == ("-DIVERGE" if own else None)
             commit: Any = {
                 "stack_committed_valid": 1,
                 "stack_committed_payload_warp": event_warp,
@@ -543,6 +543,13 @@ def test_the_trap_of_the_machine_and_the_errors_of_warps_are_texts():
     traces_of = view_of(2).traces
     assert shown(traces_of["machine"]["trap"], trap_state_trapping=1) == "TRAPPING"
     assert shown(traces_of["machine"]["trap"], trap_state_locked_down=1) == "LOCKED_DOWN"
+    reported: Any = {
+        "retired_errors_memory_valid": 1,
+        "retired_errors_memory_payload_warp": 1,
+        "retired_errors_memory_payload_pc": 0x68,
+        "retired_errors_memory_payload_error": WarpError.MMU_FAULT.value,
+    }
+    assert shown(traces_of["machine"]["error"], **reported) == "warp 1: 0068 MMU_FAULT"
     error: Any = {"retired_flow_payload_error": WarpError.STACK_ERROR.value}
     assert shown(traces_of["flow"]["error"], retired_flow_valid=1, **error) == "STACK_ERROR"
     assert shown(traces_of["flow"]["error"], **error) == ""
@@ -570,11 +577,11 @@ def test_the_text_of_threads_is_what_a_flow_result_says():
 
 def test_the_text_of_a_token_is_what_was_pushed_or_popped():
     decode, sync, call = traces._token(1), TokenKind.SYNC.value, TokenKind.RETURN.value
-    assert decode(1, 1, call, 0, 0, 0, 0) == "push RETURN"
-    assert decode(0, 0, 0, 1, 1, 1, sync) == "pop SYNC"
-    assert decode(1, 1, call, 1, 1, 1, sync) == "pop SYNC"
-    assert decode(1, 1, call, 1, 1, 0, sync) == "push RETURN"
-    assert decode(1, 1, call, 1, 0, 1, sync) == "push RETURN"
+    assert decode(1, 1, call, 0, 0, 0, 0) == "+RETURN"
+    assert decode(0, 0, 0, 1, 1, 1, sync) == "-SYNC"
+    assert decode(1, 1, call, 1, 1, 1, sync) == "-SYNC"
+    assert decode(1, 1, call, 1, 1, 0, sync) == "+RETURN"
+    assert decode(1, 1, call, 1, 0, 1, sync) == "+RETURN"
     for nothing in (
         (0, 1, call, 0, 1, 1, sync),
         (1, 0, call, 0, 1, 1, sync),
@@ -596,6 +603,25 @@ def test_the_depth_follows_pushes_and_commits_of_its_warp():
         ((1, 1, 1, 1, 3), "5"),
     ]
     assert [depth(*arguments) for arguments, _ in calls] == [text for _, text in calls]
+
+
+def test_the_text_of_an_error_stays_until_its_trap_is_over():
+    nothing, fault = (0, 1, 0x68, 0x17), (1, 1, 0x68, WarpError.MMU_FAULT.value)
+    other = (1, 2, 0x1000, WarpError.OOR_ADDR.value)
+    decode, text = traces._Error(), "warp 1: 0068 MMU_FAULT"
+    calls = [
+        ((0, *nothing, *nothing), None),
+        ((0, *fault, *nothing), text),
+        ((0, *nothing, *nothing), None),
+        ((1, *nothing, *nothing), None),
+        ((1, *nothing, *other), "warp 2: 1000 OOR_ADDR"),
+        ((1, *fault, *other), f"{text}, warp 2: 1000 OOR_ADDR"),
+        ((0, *nothing, *nothing), ""),
+        ((0, *nothing, *nothing), None),
+        ((1, *nothing, *nothing), None),
+        ((0, *nothing, *fault), text),
+    ]
+    assert [decode(*arguments) for arguments, _ in calls] == [shown for _, shown in calls]
 
 
 def test_the_texts_of_traps():

@@ -11,6 +11,7 @@ import pytest
 
 from sim.__main__ import COMMANDS
 from testbench.simulation import as_here
+from testbench.waves.sources import check_page, check_screen
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tour.md").read_text()
@@ -30,15 +31,10 @@ def commands_of(text: str) -> list[tuple[str, str]]:
     ]
 
 
-def steps() -> dict[str, list[tuple[str, str]]]:
-    """Heading -> commands, and what they print."""
-    sections = {
-        section.partition("\n")[0]: commands_of(section) for section in PAGE.split("\n## ")[1:]
-    }
-    return {heading: commands for heading, commands in sections.items() if commands}
-
-
-STEPS = steps()
+SECTIONS = {section.partition("\n")[0]: section for section in PAGE.split("\n## ")[1:]}
+"""Heading -> text."""
+STEPS = {heading: commands for heading, text in SECTIONS.items() if (commands := commands_of(text))}
+"""Heading -> commands, and what they print."""
 
 
 def prints(command: str, expected: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -64,11 +60,19 @@ def run(words: list[str]) -> None:
 def test_commands_print_what_the_tour_says(step, tmp_path, monkeypatch, capsys):
     (tmp_path / "testbench").symlink_to(ROOT / "testbench")
     monkeypatch.chdir(tmp_path)
+    compared: set[str] = set()
     for command, expected in STEPS[step]:
         words = prints(command, expected, capsys)
         for option in ("--vcd", "--timeline"):
             if option in words:
-                assert (tmp_path / words[words.index(option) + 1]).stat().st_size > 1000
+                made = tmp_path / words[words.index(option) + 1]
+                assert made.stat().st_size > 1000
+                picture = ROOT / "docs" / "tour" / f"{made.stem}.png"
+                if f"](tour/{picture.name})" in PAGE:
+                    (check_screen if option == "--vcd" else check_page)(picture, made)
+                    compared.add(picture.name)
+    kept = set(re.findall(r"\]\(tour/(\w+\.png)\)", SECTIONS[step]))
+    assert compared == kept
 
 
 def test_every_program_is_in_the_tour():

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from rtl.params import PRESETS
 from sim.machine.hardware import Hardware
+from sim.waves.picture import Waveform
+from sim.waves.sequence import messages
 from testbench.programs.test_tour import commands_of, prints
 from testbench.simulation import ENGINE
 from testbench.trap.programs import kernel, with_handler
@@ -25,12 +27,48 @@ def test_commands_print_what_the_page_says_and_draw_its_picture(tmp_path, monkey
     (tmp_path / "docs").symlink_to(DOCS)
     monkeypatch.chdir(tmp_path)
     commands = commands_of(PAGE)
-    assert len(commands) == 7
+    assert len(commands) == 9
     for command, expected in commands:
         prints(command, expected, capsys)
-    drawn = (tmp_path / "traps.svg").read_text()
-    assert drawn == (DOCS / "trap_handlers.svg").read_text(), "draw docs/trap_handlers.svg again"
+    for drawn, kept in (("traps.svg", "trap_handlers.svg"), ("bad.svg", "trap_handlers_error.svg")):
+        same = (tmp_path / drawn).read_text() == (DOCS / kept).read_text()
+        assert same, f"draw docs/{kept} again"
     assert (tmp_path / "traps.gtkw").exists()
+    assert "[markername] Berror" in (tmp_path / "bad.gtkw").read_text()
+    check_cycles_of_the_error(Waveform(tmp_path / "bad.vcd"))
+
+
+def check_cycles_of_the_error(wave: Waveform) -> None:
+    """The table of an error's cycles has those of its waveform."""
+    section = PAGE.split("\n## 5.")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| ([\d, ]+) \| (.*) \|$", section, re.MULTILINE))
+    assert len(rows) == 11
+    events = {
+        (message.cycle, message.sender, message.receiver): message.text
+        for message in messages(wave, 0, wave.cycles)
+        if not message.text.startswith("resumes")
+    }
+    for cycles, sender, receiver, text in (
+        ("1072", "warp 0", "trap unit", "0068 STG.E [R2], R4: MMU_FAULT"),
+        ("1074", "trap unit", "", "the machine is TRAPPING"),
+        ("1080", "trap unit", "warp 0", "enters the trap"),
+        ("1083", "warp 0", "warp 0", "is in the handler"),
+        ("1087", "warp 0", "stack", "push TRAP"),
+        ("1093", "warp 1", "trap unit", "0068 STG.E [R2], R4: MMU_FAULT"),
+        ("1101", "trap unit", "warp 1", "enters the trap"),
+        ("1104", "warp 1", "warp 1", "is in the handler"),
+    ):
+        assert cycles in rows
+        assert events[int(cycles), sender, receiver] == text
+    for warp in (0, 1):
+        (waits,) = wave.values(f"warp{warp}.waits", 1073, 1)
+        assert (waits, *wave.values(f"warp{warp}.waits", 1072, 1)) == ("TRAP", "DRAIN")
+        for cycles, receiver, text in (
+            ("1338, 1356", "trap unit", "02d0 RTT.TERMINATE"),
+            ("1359, 1377", f"warp {warp}", "has ended"),
+        ):
+            assert events[int(cycles.split(", ")[warp]), f"warp {warp}", receiver] == text
+            assert cycles in rows
 
 
 def test_registers_beyond_the_programs_are_the_handlers_own():

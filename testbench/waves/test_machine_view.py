@@ -69,7 +69,7 @@ def test_a_view_shows_a_warps_instructions(divergence):
 
 def test_a_view_shows_a_warps_threads_and_tokens(divergence):
     texts = divergence[0]
-    assert texts["warp0.token"] == ["", "push SYNC", "push DIVERGE", "pop DIVERGE", "pop SYNC"]
+    assert texts["warp0.token"] == ["", "+SYNC", "+DIVERGE", "-DIVERGE", "-SYNC"]
     assert texts["warp0.active"] == ["", "000000ff", "0000000f", "000000f0", "000000ff", "ended"]
     assert texts["warp1.token"] == texts["warp1.active"] == [""]
 
@@ -91,11 +91,12 @@ def trap(tmp_path_factory):
 def test_a_trap_is_reported_for_each_warp_and_the_machine(trap):
     texts, save, _ = trap
     assert texts["machine.trap"] == ["RUNNING", "TRAPPING", "RUNNING"]
+    assert texts["machine.error"] == [""]
     for warp in range(2):
         assert texts[f"warp{warp}.trap"] == ["outside", "in the handler", "outside"]
         shown = texts[f"warp{warp}.instruction"]
         assert shown.index("enters the trap") < shown.index("leaves the trap")
-        assert "push TRAP" in texts[f"warp{warp}.token"]
+        assert "+TRAP" in texts[f"warp{warp}.token"]
     assert "[markername] Atrap" in save.read_text()
 
 

@@ -17,6 +17,7 @@ from testbench.simulation import ENGINE
 from testbench.waves.pictures import pictures_of
 from testbench.waves.save_files import without_times
 from testbench.waves.screens import ask, screen
+from testbench.waves.sources import check_screen
 
 MISSING = [tool for tool in ("gtkwave", "Xvfb") if shutil.which(tool) is None]
 needs_gtkwave = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -79,6 +80,9 @@ def recorded(unit: str, waveform: Path) -> Report:
         assert drawn.read_text() == (run_tb.ROOT / picture.path).read_text(), (
             f"draw {picture.path} again"
         )
+    screen_picture = run_tb.ROOT / "docs" / "waves" / f"{unit}.png"
+    if unit != "reset":  # its view has no picture
+        check_screen(screen_picture, waveform)
     return report
 
 

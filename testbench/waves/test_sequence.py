@@ -25,6 +25,7 @@ def waveform(path, changes=(), cycles=CYCLES, warps=(0, 1)):
         "host.address": 0,
         "host.data": 0,
         "machine.trap": "RUNNING",
+        "machine.error": "",
         "machine.interrupt": 0,
         "trap.barrier": 0,
     }
@@ -73,7 +74,7 @@ def told(wave, first=0, count=None):
             ],
         ),
         (
-            [(2, "warp0.token", "push SSY"), (5, "warp0.token", "pop SSY")],
+            [(2, "warp0.token", "+SSY"), (5, "warp0.token", "-SSY")],
             [(2, "warp 0", "stack", "push SSY"), (5, "stack", "warp 0", "pop SSY")],
         ),
         (
@@ -81,6 +82,18 @@ def told(wave, first=0, count=None):
             [
                 (2, "warp 0", "warp 0", "resumes with 0000000f"),
                 (5, "warp 0", "warp 0", "has ended"),
+            ],
+        ),
+        (
+            [
+                (2, "machine.error", "warp 0: 0068 MMU_FAULT"),
+                (4, "machine.error", "warp 0: 0070 OOR_ADDR, warp 1: 0008 OOR_REG"),
+                (6, "machine.error", ""),
+            ],
+            [
+                (2, "warp 0", "trap unit", "0068: MMU_FAULT"),
+                (4, "warp 0", "trap unit", "0070: OOR_ADDR"),
+                (4, "warp 1", "trap unit", "0008: OOR_REG"),
             ],
         ),
         (
@@ -142,6 +155,20 @@ def test_other_instructions_are_counted_where_they_begin(tmp_path):
     ]
 
 
+def test_an_error_is_a_message_with_the_last_instruction_of_its_address(tmp_path):
+    changes = [
+        (1, "warp0.instruction", "0068 MOV R0, R1"),
+        (2, "warp0.instruction", "0068 STG.E [R2], R4"),
+        (3, "warp0.instruction", "0070 NOP"),
+        (3, "warp1.instruction", "0068 EXIT"),
+        (4, "machine.error", "warp 0: 0068 MMU_FAULT"),
+        (5, "warp0.instruction", "0068 NOP"),
+    ]
+    wave = waveform(tmp_path / "a.vcd", changes)
+    error = (4, "warp 0", "trap unit", "0068 STG.E [R2], R4: MMU_FAULT")
+    assert [message for message in told(wave) if message[2] == "trap unit"] == [error]
+
+
 @pytest.mark.parametrize(
     ("write", "address", "expected"),
     [
@@ -185,8 +212,8 @@ def test_a_warp_leaves_a_barrier_or_is_withdrawn_from_it_for_the_trap(tmp_path):
 
 
 def test_messages_are_in_the_order_of_their_cycles_and_of_the_warps_numbers(tmp_path):
-    changes = [(2, f"warp{warp}.token", "push SSY") for warp in (2, 0, 10)]
-    changes += [(1, "warp10.token", "push BRK"), (1, "machine.interrupt", 1)]
+    changes = [(2, f"warp{warp}.token", "+SSY") for warp in (2, 0, 10)]
+    changes += [(1, "warp10.token", "+BRK"), (1, "machine.interrupt", 1)]
     wave = waveform(tmp_path / "a.vcd", changes, warps=(10, 2, 0))
     assert [(cycle, *sorted((sender, receiver))) for cycle, sender, receiver, _ in told(wave)] == [
         (1, "stack", "warp 10"),
@@ -206,7 +233,7 @@ def texts_of(svg):
 
 
 def test_columns_are_those_that_send_or_receive_with_the_warps_in_order(tmp_path):
-    changes = [(1, f"warp{warp}.token", "push SSY") for warp in (0, 2, 10)]
+    changes = [(1, f"warp{warp}.token", "+SSY") for warp in (0, 2, 10)]
     wave = waveform(tmp_path / "a.vcd", changes, warps=(0, 1, 2, 10))
     names = [text for _, _, text in texts_of(draw(wave, 0, CYCLES))][:7]
     assert names == ["host", "trap unit", "barrier unit", "warp 0", "warp 2", "warp 10", "stack"]
@@ -250,8 +277,8 @@ text-anchor="middle">the machine is TRAPPING</text>
 def test_a_diagram_has_a_column_a_row_and_an_arrow_for_each(tmp_path):
     """Every message has a row below the last; a cycle is named once; heads of arrows are at the receiver."""
     changes = [
-        (3, "warp0.token", "push &"),
-        (4, "warp0.token", "pop &"),
+        (3, "warp0.token", "+&"),
+        (4, "warp0.token", "-&"),
         (4, "warp0.active", "ended"),
         (4, "machine.trap", "TRAPPING"),
         (5, "machine.interrupt", 1),
@@ -262,13 +289,21 @@ def test_a_diagram_has_a_column_a_row_and_an_arrow_for_each(tmp_path):
     assert untitled == re.sub(r"<text [^>]*>A &lt; B</text>\n", "", DIAGRAM)
 
 
-@pytest.mark.parametrize(("first", "count"), [(-1, 4), (0, 1), (0, CYCLES + 1), (5, 4)])
+@pytest.mark.parametrize(("first", "count"), [(-1, 4), (0, CYCLES + 1), (5, 4)])
 def test_cycles_that_a_waveform_does_not_have_are_refused(tmp_path, first, count):
     wave = waveform(tmp_path / "a.vcd", [(1, "machine.interrupt", 1)])
     with pytest.raises(
         PictureError, match=rf"has cycles 0 to 7, not {first} to {first + count - 1}$"
     ):
         draw(wave, first, count)
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1])
+def test_a_diagram_has_at_least_two_cycles(tmp_path, count, capsys):
+    path, out = tmp_path / "a.vcd", tmp_path / "a.svg"
+    waveform(path, [(1, "machine.interrupt", 1)])
+    assert main([str(path), "-o", str(out), "--cycles", str(count)]) == 2
+    assert capsys.readouterr().err.endswith(f": --cycles {count}: at least 2\n")
 
 
 def test_a_name_that_a_group_lacks_gets_all_that_it_has(tmp_path):
@@ -327,7 +362,7 @@ def test_the_command_draws_the_cycles_that_it_is_asked_for(tmp_path, capsys):
     assert out.read_text() == draw(wave, 0, CYCLES, "A")
     assert main([str(path), "-o", str(out), "--first", "9"]) == 2
     assert capsys.readouterr().err == (
-        f"python -m sim.waves.sequence: {path}: has cycles 0 to 7, not 9 to 7\n"
+        f"python -m sim.waves.sequence: {path}: has cycles 0 to 7, not 9\n"
     )
     with pytest.raises(SystemExit, match="2"):
         main([str(path)])

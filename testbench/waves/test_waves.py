@@ -571,10 +571,10 @@ def test_an_fst_that_is_no_file_is_refused(tmp_path, monkeypatch):
         FstFile(tmp_path / "a.fst")
 
 
-def viewer(folder, name):
+def viewer(folder, name, script="exit 0"):
     """A program that notes what it is called with."""
     program = folder / name
-    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/{name}.called\n')
+    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/{name}.called\n{script}\n')
     program.chmod(0o755)
 
 
@@ -608,6 +608,50 @@ def test_the_command_opens_a_waveform_by_its_save_file(tmp_path, monkeypatch, ca
     with pytest.raises(SystemExit):
         waves([str(tmp_path / "none.vcd"), "--open"])
     assert "none.vcd: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_viewer_that_fails_is_an_error_with_the_place_of_the_waveform(
+    tmp_path, monkeypatch, capsys
+):
+    record(tmp_path / "a.vcd")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.chdir(tmp_path)
+    no_display = 'echo "Could not initialize GTK!  Is DISPLAY env var/xhost set?" >&2; exit 0'
+    for display, script, reason in (
+        (None, no_display, "gtkwave cannot open a window: DISPLAY is not set"),
+        (":77", no_display, "gtkwave cannot open a window: there is no display :77"),
+        (":77", 'echo "first\nno memory" >&2; exit 3', "gtkwave no memory"),
+        (":77", "exit 3", "gtkwave has ended with exit code 3"),
+        (":77", "kill -9 $$", "gtkwave was ended by SIGKILL"),
+    ):
+        viewer(tmp_path, "gtkwave", script)
+        if display is None:
+            monkeypatch.delenv("DISPLAY", raising=False)
+        else:
+            monkeypatch.setenv("DISPLAY", display)
+        with pytest.raises(SystemExit) as ended:
+            waves(["a.vcd", "--open"])
+        assert ended.value.code == 2
+        error = f"python -m sim.waves: {reason}; the waveform is a.vcd\n"
+        assert capsys.readouterr().err == error
+    (tmp_path / "gtkwave").write_text("#!/nowhere\n")
+    with pytest.raises(SystemExit):
+        waves(["a.vcd", "--open"])
+    assert "gtkwave: No such file" in capsys.readouterr().err
+    viewer(tmp_path, "gtkwave", "echo a warning >&2")
+    assert waves(["a.vcd", "--open"]) == 0
+    assert capsys.readouterr().err == "a warning\n"
+
+
+def test_a_save_file_is_refused_with_the_name_of_its_waveform(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        waves(["a.gtkw", "--open"])
+    assert "a.gtkw is a save file; give the waveform, a.vcd\n" in capsys.readouterr().err
+    Path("a.fst").write_bytes(b"")
+    with pytest.raises(SystemExit):
+        waves(["a.gtkw"])
+    assert "give the waveform, a.fst\n" in capsys.readouterr().err
 
 
 def test_a_picture_shows_bits_numbers_and_text(tmp_path, monkeypatch):
@@ -699,9 +743,16 @@ def test_pictures_that_cannot_be_drawn_say_why(tmp_path):
     (tmp_path / "bad.vcd").write_text("no waveform")
     with pytest.raises(PictureError, match=r"bad\.vcd: not a waveform: "):
         draw(Path(tmp_path / "bad.vcd"), [Row("count")], 0, 1)
-    for first, cycles in ((-1, 2), (0, 0), (0, 22), (20, 2)):
-        with pytest.raises(PictureError, match="has cycles 0 to 20, not"):
+    for first, cycles, wanted in (
+        (-1, 2, "-1 to 0"),
+        (0, 22, "0 to 21"),
+        (20, 2, "20 to 21"),
+        (21, 0, "21"),
+    ):
+        with pytest.raises(PictureError, match=f"has cycles 0 to 20, not {wanted}$"):
             draw(path, [Row("count")], first, cycles)
+    with pytest.raises(PictureError, match=r"^--cycles 0: at least 1$"):
+        draw(path, [Row("count")], 0, 0)
     assert draw(path, [Row("count")], 20, 1) and draw(path, [Row("count")], 0, 21)
 
 

@@ -52,6 +52,7 @@ def session():
     session._machine = fake(
         state=MachineState.STOPPED,
         warps=warps,
+        traps={1},
         memory=memory,
         host=host,
         stop_reason=lambda slot, warp: StopReason(breakpoint=2) if slot == 1 else StopReason(),

@@ -72,7 +72,7 @@ def test_an_address_is_a_function_an_offset_in_it_or_a_number(text, address):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x", "no function x; there are $k$f, f, k"),
+        ("x", "no function x; there are $k$f, f, k; labels are not in the program: use an address"),
         ("k+4", "k+4: 0x4 is no multiple of 8"),
         ("0x80", "0x80: 0x80 is behind the program, which has 0x80 bytes"),
         ("k+y", "'y' is no offset"),

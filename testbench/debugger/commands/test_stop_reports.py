@@ -33,9 +33,11 @@ def test_a_stop_says_why_and_where(session):
     assert done(session.outcome()) == ["no warp lives"]
 
 
-def test_a_reason_is_the_first_of_error_traps_breakpoint_and_step():
+def test_a_reason_is_an_error_or_else_traps_and_a_breakpoint_or_else_a_step():
     assert str(StopReason(WarpError.OOR_ADDR, (1,), 2, True)) == "error OOR_ADDR"
-    assert str(StopReason(reasons=(1, 3), breakpoint=2, stepped=True)) == "BPT.TRAP 1 3"
+    assert (
+        str(StopReason(reasons=(1, 3), breakpoint=2, stepped=True)) == "BPT.TRAP 1 3, breakpoint 2"
+    )
     assert str(StopReason(breakpoint=2, stepped=True)) == "breakpoint 2"
     assert (str(StopReason(stepped=True)), str(StopReason())) == ("stepped", "stopped")
     owns = [StopReason(WarpError.OOR_ADDR), StopReason(reasons=(1,)), StopReason(breakpoint=1)]
@@ -65,7 +67,8 @@ def test_the_end_of_a_grid_is_told_with_its_instructions_and_cycles(session):
     session.area.launch.buffer_types = {}
     lines = done(session.outcome())
     assert lines[0] == "the grid is over, 12,345 instructions in 67,890 cycles"
-    assert len(lines) == 2 and lines[1].startswith("buffer        out, 38 bytes at ")
+    assert lines[1] == "BPT.TRAP, reason 1: the debugger stopped there"
+    assert len(lines) == 3 and lines[2].startswith("buffer        out, 38 bytes at ")
     machine.rejection = lambda: answer(LaunchRejection(1))
     assert done(session.outcome()) == [
         f"the machine does not take the launch: {LaunchRejection(1).name}"
@@ -80,11 +83,13 @@ def test_a_trap_without_a_handler_is_an_error_of_a_grid_that_has_not_ended(sessi
     }
     lines = error_lines(registers, session.code)
     assert "BPT.TRAP, reasons so far: 2, warp 0 at 0x0010 k+0x10" in lines
-    assert error_lines(registers, session.code, ended=True) == ["BPT.TRAP, reason 2: handled"]
+    assert error_lines(registers, session.code, ended=True) == [
+        "BPT.TRAP, reason 2: the debugger stopped there"
+    ]
     assert error_lines(dict.fromkeys(SM_REGISTERS, 0), session.code) == ["no errors"]
     session._machine.state = MachineState.OVER
     session._machine.rejection = lambda: answer(LaunchRejection.NONE)
     session._machine.registers = lambda: answer(registers)
     session._machine.host.read = lambda name: answer(1)
     session.area.launch.buffer_types = {}
-    assert done(session.outcome())[1] == "BPT.TRAP, reason 2: handled"
+    assert done(session.outcome())[1] == "BPT.TRAP, reasons 1 2: the debugger stopped there"

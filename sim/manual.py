@@ -23,9 +23,9 @@ from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
 from sim.support.activity import activity
 from sim.support.children import run_child
-from sim.support.command import CommandError, Parser, make_folder
+from sim.support.command import CommandError, Parser, claim_folder
 
-__all__ = ["NAVIGATION", "ROOT", "Pages", "main", "render", "settings_of", "with_ports"]
+__all__ = ["MARKER", "NAVIGATION", "ROOT", "Pages", "main", "render", "settings_of", "with_ports"]
 
 ROOT = Path(__file__).resolve().parent.parent
 """Of the sources."""
@@ -45,6 +45,8 @@ _CODE = {
 }
 """Suffixes of what is shown as a page, with the language that it is in."""
 _HOME = "README.md"
+MARKER = ".warpstack-manual"
+"""In a folder that this command made. MkDocs deletes what else is in it, except hidden files."""
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 _NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 """The rank of source pages in a search: pages that explain come first, and link to the source."""
@@ -369,7 +371,7 @@ def _build(options: Namespace) -> int:
     if missing:
         raise CommandError(f"{', '.join(missing)} not installed: pip install -e '.[docs]'")
     site: Path = options.output.resolve()
-    make_folder(site)
+    claim_folder(site, MARKER)
 
     def say(what: str) -> None:
         print(what, file=sys.stderr)
@@ -441,7 +443,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         default=Path("build/manual"),
         metavar="FOLDER",
-        help="folder of the site (default: build/manual)",
+        help="folder of the site: a new or an empty one, or one that this command made, whose files it "
+        "replaces (default: build/manual)",
     )
     parser.add_argument(
         "--no-draw",

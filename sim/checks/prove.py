@@ -21,12 +21,14 @@ from tqdm import tqdm
 from sim.checks.formal.prover import ProofError, answer, missing_prover, questions
 from sim.checks.formal.theorem import load
 from sim.checks.workers import results_of
-from sim.support.command import Parser, make_folder, print_text
+from sim.support.command import Parser, claim_folder, print_text
 from sim.support.interrupt import telling
 
 __all__ = ["main", "theorems"]
 
 FOLDER = Path(__file__).resolve().parents[2] / "testbench" / "formal"
+_MARKER = ".warpstack-proof"
+"""In a folder that this command made; its next run deletes files there."""
 _PREFIX = "prove_"
 
 
@@ -70,7 +72,7 @@ def _parser() -> Parser:
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="keep the files of the tools here, with the waveforms of counterexamples",
+        help="keep the files of the tools here, in a folder for each theorem, with the waveforms of counterexamples",
     )
     parser.add_argument(
         "--workers",
@@ -130,10 +132,11 @@ def _work(options: ProveOptions) -> int:
             raise ProofError(f"--{name} must be at least 1, not {value}")
     if (missing := missing_prover()) is not None:
         raise ProofError(missing)
+    paths = known.values() if options.name is None else (known[options.name],)
     if options.keep is not None:
-        make_folder(options.keep)
+        for path in paths:
+            claim_folder(options.keep / path.stem, _MARKER)
     with TemporaryDirectory() if options.keep is None else nullcontext(options.keep) as folder:
-        paths = known.values() if options.name is None else (known[options.name],)
         return 0 if _prove(options, Path(folder), paths) else 1
 
 

@@ -29,6 +29,8 @@ FOLDER = "/waveforms"
 a name by itself as one in the folder that it was started in; from two names it takes the relative
 path from one to the other.
 """
+_BEGIN = f'[dumpfile] "{FOLDER}/'
+"""How a save file of this module begins. One of GTKWave's begins with a comment."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 """GTKWave's markers."""
 
@@ -53,7 +55,11 @@ def write_save_file(
 
     The arguments are those of the :class:`Tracer` that makes the waveform, and its ``marked_cycles``: the cycles of the
     events that get markers. Depends on nothing else: the same traces and events give the same file.
+
+    A save file that this function did not write stays as it is: GTKWave has saved somebody's view there.
     """
+    if path.is_file() and not path.read_bytes().startswith(_BEGIN.encode()):
+        return
     view, found = view_of(traces), marked_cycles or {}
     _, units = timescale(period)
     text = StringIO()

@@ -251,7 +251,15 @@ def test_the_command_itself():
         ((), "the following arguments are required: PROGRAM"),
         (("program",), "program: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
         (("k.txt",), "k.txt: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
-        ((ADD,), f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 0"),
+        (
+            (ADD,),
+            f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 0; "
+            "--arg buf:out=u32[12] passes a buffer, --arg u32:12 a number",
+        ),
+        (
+            (ADD, "--arg", "u32:1"),
+            f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 1",
+        ),
         ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
         (
             (ADD, *BUFFERS, "--arg", "u64:1"),

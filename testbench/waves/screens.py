@@ -3,6 +3,7 @@
 Needs GTKWave and Xvfb, and the waveforms with their save files in ``waveforms``; a name may be a save file.
 """
 
+import io
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from typing import Any
 from PIL import Image
 
 from sim.checks import run_tb
-from sim.support.command import CommandError, Parser
+from sim.support.command import CommandError, Parser, write_file
 
 _SCRIPT = """\
 after 1500
@@ -78,11 +79,10 @@ def _save_file(name: str) -> Path:
 def draw(folder: Path, names: Sequence[str]) -> None:
     """Draws the waveforms of testbenches, or of save files, into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    with screen() as display:
+    with screen() as display, tempfile.TemporaryDirectory() as scratch:
         for name in names:
             save = _save_file(name)
-            picture = folder / f"{save.stem}.png"
-            picture.unlink(missing_ok=True)  # one of before would be taken for this one
+            picture = Path(scratch, f"{save.stem}.png")
             size = "[size] {} {}".format(*_WINDOW)
             with tempfile.NamedTemporaryFile("w", suffix=".gtkw") as narrow:
                 narrow.write(re.sub(r"^\[size\] .*$", size, save.read_text(), flags=re.MULTILINE))
@@ -93,13 +93,17 @@ def draw(folder: Path, names: Sequence[str]) -> None:
                 raise CommandError(f"GTKWave has drawn nothing for {save}")
             shown = Image.open(picture).convert("RGB")
             shown = shown.crop((_BESIDE, _ABOVE, min(shown.width, _WINDOW[0]), shown.height))
-            shown.quantize(_COLORS).save(picture, optimize=True)
+            content = io.BytesIO()
+            shown.quantize(_COLORS).save(content, "png", optimize=True)
+            write_file(folder / picture.name, content.getvalue())
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command."""
     parser = Parser("testbench.waves.screens", str(__doc__).splitlines()[0], "docs/waves crs trap")
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="where the pictures go")
+    parser.add_argument(
+        "folder", metavar="FOLDER", type=Path, help="where the pictures go, as NAME.png"
+    )
     parser.add_argument(
         "names",
         metavar="NAME",

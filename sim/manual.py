@@ -149,10 +149,26 @@ _STYLE = """\
 .md-typeset pre > code { font-size: .72em; }
 .md-typeset .command pre > code { white-space: pre-wrap; overflow-wrap: anywhere; }
 .md-typeset a:has(> img) { cursor: zoom-in; }
-@media (max-width: 600px) { .md-typeset table:not([class]) :is(th, td) { padding: .5em .6em; } }
+.md-typeset table:not([class]) { background: none; }
+.md-typeset__scrollwrap {
+  --page: var(--md-default-bg-color);
+  --edge: var(--md-default-fg-color--light);
+  background:
+    linear-gradient(to right, var(--page) 40%, transparent) left / 3rem 100% local,
+    linear-gradient(to left, var(--page) 40%, transparent) right / 3rem 100% local,
+    linear-gradient(to right, var(--edge), transparent) left / .5rem 100% scroll,
+    linear-gradient(to left, var(--edge), transparent) right / .5rem 100% scroll;
+  background-repeat: no-repeat;
+}
+@media (max-width: 600px) {
+  .md-typeset table:not([class]) :is(th, td) { padding: .5em .6em; }
+  .md-typeset a:has(> img[src$=".svg"]) { display: block; overflow-x: auto; }
+  .md-typeset a > img[src$=".svg"] { max-width: none; min-width: 700px; }
+}
 """
 """Room for tables of registers and for block diagrams; names are not broken, but lines of commands
-are. A picture is a link to itself in its own size."""
+are. A picture is a link to itself in its own size. On a narrow page a diagram and a wide table scroll; a shadow at the
+edge of a table shows that it does."""
 _COMMAND = re.compile(
     r"^```\n(?=(?:\$ |\. |\w+=\S+ )*(?:python3?|pip|pytest|bash|warpstack|cat) )", re.MULTILINE
 )

@@ -8,7 +8,6 @@ Exit code 0: all results are as expected. 1: some are not. 2: there is no such t
 are missing; one line on stderr has the reason.
 """
 
-import ast
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing, nullcontext
@@ -20,6 +19,7 @@ from tqdm import tqdm
 
 from sim.checks.formal.prover import ProofError, answer, missing_prover, questions
 from sim.checks.formal.theorem import load
+from sim.checks.run_tb import title_of
 from sim.checks.workers import results_of
 from sim.support.command import Parser, claim_folder, print_text
 from sim.support.interrupt import telling
@@ -47,10 +47,6 @@ class ProveOptions:
 def theorems(folder: Path = FOLDER) -> dict[str, Path]:
     """Name -> the file of the theorem."""
     return {path.stem.removeprefix(_PREFIX): path for path in sorted(folder.glob(f"{_PREFIX}*.py"))}
-
-
-def _title(path: Path) -> str:
-    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
 def _parser() -> Parser:
@@ -123,7 +119,7 @@ def _work(options: ProveOptions) -> int:
         width = max(map(len, known), default=0)
         for name, path in known.items():
             if not (options.short and load(path).long):
-                print_text(f"{name:{width}}  {_title(path)}\n")
+                print_text(f"{name:{width}}  {title_of(path)}\n")
         return 0
     if options.name is not None and options.name not in known:
         raise ProofError(f"no theorem {options.name}: there are {', '.join(known)}")

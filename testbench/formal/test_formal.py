@@ -49,7 +49,7 @@ def test_theorems_are_listed_with_their_titles(capsys):
     assert prove.main(["--list"]) == 0
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert listed.keys() == KNOWN.keys() >= {"error_status", "dispatch_queue", "rtt"}
-    assert all(title.endswith((".", ",")) or title[0].isupper() for title in listed.values())
+    assert [title for title in listed.values() if not title.endswith(".")] == []
     assert prove.main(["--list", "--short"]) == 0
     short = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
     assert short == {name for name, path in KNOWN.items() if not load(path).long}

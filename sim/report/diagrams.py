@@ -461,7 +461,7 @@ PROJECT_DIAGRAM = Diagram(
             "check",
         ),
         Arrow(("interpreter", "warp"), ((170, 562), (170, 547), (310, 547), (310, 532)), both=True),
-        Label(246, 543, "compiled PTX"),
+        Label(226, 543, "compiled PTX", "start"),
         Arrow(("nvidia", "isa"), ((220, 562), (220, 420))),
         Arrow(("mutants", "references"), ((548, 590), (590, 590))),
         Arrow(("references", "hardware"), ((665, 562), (665, 532))),

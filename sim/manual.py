@@ -152,7 +152,7 @@ _STYLE = """\
 .md-typeset table:not([class]) { background: none; }
 .md-typeset__scrollwrap {
   --page: var(--md-default-bg-color);
-  --edge: var(--md-default-fg-color--light);
+  --edge: var(--md-default-fg-color--lighter);
   background:
     linear-gradient(to right, var(--page) 40%, transparent) left / 3rem 100% local,
     linear-gradient(to left, var(--page) 40%, transparent) right / 3rem 100% local,

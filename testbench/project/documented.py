@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(r"pip install (?:-q )?-e '\.\[([\w,]+)\]'")
 _QUOTED = re.compile(r"`((?:pip install [^`]*)?python(?:3)? [^`]+)`")
 _LINE = re.compile(r"^(?:\$ )?((?:python3 -m venv .*?)?(?:pip install .*?)?python .*)$")
+_SERVER = ("http.server",)
+"""A module of Python's that waits for requests without end."""
 _PLACEHOLDER = re.compile(r"\.\.\.|\[-|\b(?:NAME|PROGRAM|FILE|BOARD|k\.ptx)\b|[a-z]\|[a-z]")
 """What is no command as it stands."""
 
@@ -102,7 +104,8 @@ def commands_of(page: Path) -> list[Documented]:
             command = re.split(r" [|>] | && pytest", command)[0]
             words = tuple(shlex.split(command))
             is_whole = len(words) > 1 and len(words) > _BARE.get(words[-1].partition(".")[0], 1)
-            if words[:1] == ("python",) and is_whole and not _PLACEHOLDER.search(command):
+            is_tried = words[:1] == ("python",) and words[2:3] != _SERVER
+            if is_tried and is_whole and not _PLACEHOLDER.search(command):
                 found.append(Documented(str(page.relative_to(ROOT)), words, extras))
     return found
 

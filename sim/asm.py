@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from sim.support.activity import activity
-from sim.support.command import Parser, write_file
+from sim.support.command import Parser, check_file, write_file
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.grammar import read_text
@@ -30,6 +30,7 @@ def _parser() -> Parser:
 
 
 def _assemble(options: Namespace) -> None:
+    check_file(options.output, options.input)
     with activity(f"assembling {options.input}"):
         content = write_object(assemble(read_text(options.input), options.input))
     write_file(options.output, content)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim.support.command import Parser, print_text
+from sim.support.reading import why_unreadable
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.listing.disassembly import disassembly, raw_disassembly
 from sim.toolchain.listing.listing import listing
@@ -44,7 +45,7 @@ def _text(path: str, raw: bool, source: bool) -> str:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise ProgramError(f"{path}: {error.strerror}") from error
+        raise ProgramError(why_unreadable(path, error)) from error
     if raw:
         return raw_disassembly(content, path)
     file = read_object(content, path)

@@ -15,12 +15,13 @@ from sim.launch import Launch, lacking, prepare
 from sim.launch.arguments import ARGUMENT_FORMS, parse_arguments
 from sim.launch.instructions import check_instructions
 from sim.launch.memory import Memory
+from sim.launch.parameters import ArgumentCountError
 from sim.launch.programs import SUFFIXES, read_program
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT
 from sim.runner import BoardRunner, HardwareRunner, ModelRunner, Runner
 from sim.support.activity import activity
 from sim.support.command import CommandError, Parser, add_cache_option
-from sim.toolchain.module import Module
+from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.runtime.supply import supplied
 
 __all__ = [
@@ -46,6 +47,8 @@ MODEL = "model"
 """Selects the warp model in place of an engine."""
 BOARD = "board"
 """Selects a board at a serial port in place of an engine."""
+_EXAMPLES = "--arg buf:out=u32[12] passes a buffer, --arg u32:12 a number"
+"""For who has passed no argument."""
 PARAMETERS = ("warps", "lanes")
 """Parameters of SmParams that an option can override."""
 T = TypeVar("T", bound=Any)
@@ -286,27 +289,27 @@ def prepared(
     check_instructions(module, module.kernel(options.entry), name, params)
 
     def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
-        made = finish(
-            replace(
-                prepare(
-                    module,
-                    parse_arguments(options.arg),
-                    entry=options.entry,
-                    grid=options.grid,
-                    block=options.block,
-                    local=local,
-                    crs=crs,
-                    dynamic_shared=options.shared,
-                    memory=memory,
-                    output=output,
-                    heap=heap,
-                ),
-                floats=params.floats,
-                doubles=params.doubles,
+        try:
+            launch = prepare(
+                module,
+                parse_arguments(options.arg),
+                entry=options.entry,
+                grid=options.grid,
+                block=options.block,
+                local=local,
+                crs=crs,
+                dynamic_shared=options.shared,
+                memory=memory,
+                output=output,
+                heap=heap,
             )
-        )
-        launch: Launch = made if isinstance(made, Launch) else made.launch
-        return launch, made  # pyright: ignore[reportReturnType]
+        except ArgumentCountError as error:
+            if options.arg:
+                raise
+            raise ProgramError(f"{error}; {_EXAMPLES}") from error
+        made = finish(replace(launch, floats=params.floats, doubles=params.doubles))
+        placed: Launch = made if isinstance(made, Launch) else made.launch
+        return placed, made  # pyright: ignore[reportReturnType]
 
     if board is None:
         return module, place(options.local, options.crs, Memory())[1]

@@ -23,9 +23,9 @@ from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
 from sim.support.activity import activity
 from sim.support.children import run_child
-from sim.support.command import CommandError, Parser, make_folder
+from sim.support.command import CommandError, Parser, claim_folder
 
-__all__ = ["NAVIGATION", "ROOT", "Pages", "main", "render", "settings_of", "with_ports"]
+__all__ = ["MARKER", "NAVIGATION", "ROOT", "Pages", "main", "render", "settings_of", "with_ports"]
 
 ROOT = Path(__file__).resolve().parent.parent
 """The folder of the sources."""
@@ -45,6 +45,8 @@ _CODE = {
 }
 """Suffixes of source files that become pages, and their languages."""
 _HOME = "README.md"
+MARKER = ".warpstack-manual"
+"""In a folder that this command made. MkDocs deletes what else is in it, except hidden files."""
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 _NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 """Excludes source pages from the search, so that it finds the pages of the manual, which link to
@@ -149,10 +151,26 @@ _STYLE = """\
 .md-typeset pre > code { font-size: .72em; }
 .md-typeset .command pre > code { white-space: pre-wrap; overflow-wrap: anywhere; }
 .md-typeset a:has(> img) { cursor: zoom-in; }
-@media (max-width: 600px) { .md-typeset table:not([class]) :is(th, td) { padding: .5em .6em; } }
+.md-typeset table:not([class]) { background: none; }
+.md-typeset__scrollwrap {
+  --page: var(--md-default-bg-color);
+  --edge: var(--md-default-fg-color--lighter);
+  background:
+    linear-gradient(to right, var(--page) 40%, transparent) left / 3rem 100% local,
+    linear-gradient(to left, var(--page) 40%, transparent) right / 3rem 100% local,
+    linear-gradient(to right, var(--edge), transparent) left / .5rem 100% scroll,
+    linear-gradient(to left, var(--edge), transparent) right / .5rem 100% scroll;
+  background-repeat: no-repeat;
+}
+@media (max-width: 600px) {
+  .md-typeset table:not([class]) :is(th, td) { padding: .5em .6em; }
+  .md-typeset a:has(> img[src$=".svg"]) { display: block; overflow-x: auto; }
+  .md-typeset a > img[src$=".svg"] { max-width: none; min-width: 700px; }
+}
 """
 """Makes room for tables of registers and for block diagrams. Names are not broken, but lines of
-commands are. A picture links to itself in full size.
+commands are. A picture links to itself in full size. On a narrow page a diagram and a wide table scroll; a shadow at
+the edge of a table shows that it does.
 """
 _COMMAND = re.compile(
     r"^```\n(?=(?:\$ |\. |\w+=\S+ )*(?:python3?|pip|pytest|bash|warpstack|cat) )", re.MULTILINE
@@ -376,7 +394,7 @@ def _build(options: Namespace) -> int:
     if missing:
         raise CommandError(f"{', '.join(missing)} not installed: pip install -e '.[docs]'")
     site: Path = options.output.resolve()
-    make_folder(site)
+    claim_folder(site, MARKER)
 
     def say(what: str) -> None:
         print(what, file=sys.stderr)
@@ -448,7 +466,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         default=Path("build/manual"),
         metavar="FOLDER",
-        help="folder of the site (default: build/manual)",
+        help="folder of the site: a new or an empty one, or one that this command made, whose files it "
+        "replaces (default: build/manual)",
     )
     parser.add_argument(
         "--no-draw",

@@ -80,7 +80,7 @@ def _work(options: Namespace) -> int:
         raise CommandError("a profile needs a simulation, which a board is not")
     for path in (options.html, options.json):
         if path is not None:
-            check_file(path)
+            check_file(path, options.program)
     fields = {name: getattr(options, name) for name in LaunchOptions.__dataclass_fields__}
     options_of_launch = LaunchOptions(**fields)
     module, launch = prepared(options_of_launch, lambda launch: launch)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim.support.activity import activity
-from sim.support.command import Parser, write_file
+from sim.support.command import Parser, check_file, write_file
 from sim.support.garbage_collection import without_garbage_collection
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.cubin.elf_writer import write_object
@@ -41,6 +41,7 @@ def _parser() -> Parser:
 
 
 def _compile(options: Namespace) -> None:
+    check_file(options.output, options.input)
     with without_garbage_collection(), activity(f"compiling {options.input}"):
         module = read_ptx(options.input)
         if Path(options.output).suffix == ".sass":

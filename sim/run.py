@@ -164,8 +164,9 @@ def _parser() -> Parser:
 
 def _check(options: RunOptions) -> None:
     """Raises RunError for options that cannot be combined or served."""
+    inputs = [options.program] if options.handler is None else [options.program, options.handler]
     if options.json is not None:
-        check_file(options.json)
+        check_file(options.json, *inputs)
     timelines = {name: path for name in _TIMELINES if (path := getattr(options, name)) is not None}
     simulated = [name for name in ("vcd", "fst") if getattr(options, name) is not None] + list(
         timelines
@@ -185,11 +186,11 @@ def _check(options: RunOptions) -> None:
         if switches:
             raise RunError(f"--switch and --{flag} cannot be combined")
     for path in timelines.values():
-        check_file(path)
+        check_file(path, *inputs)
     if options.fst is not None and not is_fst(Path(options.fst)):
         raise RunError(f"--fst {options.fst}: the name of an FST ends in {FST}")
     if (waveform := options.waveform) is not None:
-        check_file(waveform)
+        check_file(waveform, *inputs)
         check_fst(waveform)
 
 

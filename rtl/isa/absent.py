@@ -31,7 +31,7 @@ class Absent:
 _GRAPHICS = "it is a graphics instruction"
 _TEXTURES = "there are no textures"
 _SURFACES = "there are no surfaces"
-_NO_MEANING = "what it does is not public, and compiled code does without it"
+_NO_MEANING = "no public document says what it does"
 _EXTRACTED = (
     "it is an integer product and sum whose details are not public; compiled ones are XMAD and IMAD"
 )

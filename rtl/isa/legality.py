@@ -95,10 +95,10 @@ def _refuse(
     return Refusal(names, field, frozenset(numbers), why, variant, beside)
 
 
-_NO_MEANING = "what it does is not public, and compiled code does without it"
+_NO_MEANING = "no public document says what it does"
 
 _OTHER_BYTES = "compiled code takes all bytes of two registers in their order, without bounds"
-_ONLY_ADD = "atomic operations on floats are sums"
+_ONLY_ADD = "of atomic operations on floats only the sum is described in public"
 _NOT_ADD = tuple(code.value for code in AtomicOperation if code is not AtomicOperation.ADD)
 
 REFUSALS: tuple[Refusal, ...] = (

@@ -111,7 +111,7 @@ def _parser() -> Parser:
         type=Path,
         default=Path(),
         metavar="FOLDER",
-        help="folder for the programs that fail (default: the current one)",
+        help="folder for the programs that fail; files there stay as they are (default: the current one)",
     )
     parser.add_argument("--case", type=int, metavar="N", help="run case N alone, and store nothing")
     return parser

@@ -8,7 +8,6 @@ Exit code 0: all results are as expected. 1: some are not. 2: there is no such t
 are missing; one line on stderr has the reason.
 """
 
-import ast
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing, nullcontext
@@ -20,13 +19,16 @@ from tqdm import tqdm
 
 from sim.checks.formal.prover import ProofError, answer, missing_prover, questions
 from sim.checks.formal.theorem import load
+from sim.checks.run_tb import title_of
 from sim.checks.workers import results_of
-from sim.support.command import Parser, make_folder, print_text
+from sim.support.command import Parser, claim_folder, print_text
 from sim.support.interrupt import telling
 
 __all__ = ["main", "theorems"]
 
 FOLDER = Path(__file__).resolve().parents[2] / "testbench" / "formal"
+_MARKER = ".warpstack-proof"
+"""In a folder that this command made; its next run deletes files there."""
 _PREFIX = "prove_"
 
 
@@ -45,10 +47,6 @@ class ProveOptions:
 def theorems(folder: Path = FOLDER) -> dict[str, Path]:
     """Returns the files of the theorems by name."""
     return {path.stem.removeprefix(_PREFIX): path for path in sorted(folder.glob(f"{_PREFIX}*.py"))}
-
-
-def _title(path: Path) -> str:
-    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
 def _parser() -> Parser:
@@ -70,7 +68,7 @@ def _parser() -> Parser:
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="keep the files of the tools here, with the waveforms of counterexamples",
+        help="keep the files of the tools here, in a folder for each theorem, with the waveforms of counterexamples",
     )
     parser.add_argument(
         "--workers",
@@ -123,7 +121,7 @@ def _work(options: ProveOptions) -> int:
         width = max(map(len, known), default=0)
         for name, path in known.items():
             if not (options.short and load(path).long):
-                print_text(f"{name:{width}}  {_title(path)}\n")
+                print_text(f"{name:{width}}  {title_of(path)}\n")
         return 0
     if options.name is not None and options.name not in known:
         raise ProofError(f"no theorem {options.name}: there are {', '.join(known)}")
@@ -132,10 +130,11 @@ def _work(options: ProveOptions) -> int:
             raise ProofError(f"--{name} must be at least 1, not {value}")
     if (missing := missing_prover()) is not None:
         raise ProofError(missing)
+    paths = known.values() if options.name is None else (known[options.name],)
     if options.keep is not None:
-        make_folder(options.keep)
+        for path in paths:
+            claim_folder(options.keep / path.stem, _MARKER)
     with TemporaryDirectory() if options.keep is None else nullcontext(options.keep) as folder:
-        paths = known.values() if options.name is None else (known[options.name],)
         return 0 if _prove(options, Path(folder), paths) else 1
 
 

@@ -7,6 +7,7 @@ testbench, or it cannot be run here; one line on stderr has the reason.
 
 import argparse
 import ast
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
@@ -39,8 +40,11 @@ def testbenches(folder: Path = FOLDER) -> dict[str, Path]:
 
 
 def title_of(path: Path) -> str:
-    """Returns the first line of a testbench's docstring, without running the file."""
-    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+    """Returns the first sentence of a file's docstring in one line, without running the file."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    paragraph = " ".join(text.partition("\n\n")[0].split())
+    sentence = re.match(r".*?\.(?= |$)", paragraph)
+    return paragraph if sentence is None else sentence[0]
 
 
 def module_name(path: Path, folder: Path = FOLDER) -> str:

@@ -43,10 +43,20 @@ from sim.fpga.ecp5 import (
 )
 from sim.fpga.verilog import check_name, verilog_of
 from sim.report.ports import port_comments
-from sim.support.command import CALLED, CommandError, Parser, check_file, make_folder, write_file
+from sim.support.command import (
+    CALLED,
+    CommandError,
+    Parser,
+    check_file,
+    claim_folder,
+    make_folder,
+    write_file,
+)
 
 __all__ = ["Measurement", "main", "measure"]
 
+_LOCK = ".lock"
+"""In a folder of the tools' files: it shows that this command made it, and is locked by the one that works there."""
 _SEEDS = [1, 2, 3]
 """Seeds of a unit's measurement; all are used."""
 _BOARD_SEEDS = [1, 2, 3, 4, 5, 6]
@@ -166,11 +176,12 @@ class _Progress:
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[None]:
-    """Locks a folder of tool files for one command at a time; CommandError while another one uses
-    it.
+    """Locks a folder of tool files for one command at a time.
+
+    CommandError while another command uses the folder, or if the folder has other files.
     """
-    make_folder(folder)
-    with (folder / ".lock").open("w") as lock:
+    claim_folder(folder, _LOCK)
+    with (folder / _LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -326,7 +337,8 @@ def _parser() -> Parser:
         "--build",
         type=Path,
         metavar="DIR",
-        help="folder of the tools' files (default: build/fpga/NAME-PRESET)",
+        help="folder of the tools' files: a new or an empty one, or one that this command made "
+        "(default: build/fpga/NAME-PRESET)",
     )
     return parser
 

@@ -32,6 +32,7 @@ import numpy as np
 from sim.launch import Argument, Buffer, Scalar, Structure
 from sim.launch.parameters import ADDRESS_BYTES
 from sim.support.command import CommandError
+from sim.support.reading import why_unreadable
 
 __all__ = ["ARGUMENT_FORMS", "TYPE_BYTES", "ArgumentError", "parse_argument", "parse_arguments"]
 
@@ -114,7 +115,7 @@ def _content(label: str, path: str) -> bytes:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise ArgumentError(f"{label}: {path}: {error.strerror}") from error
+        raise ArgumentError(f"{label}: {why_unreadable(path, error)}") from error
     if not content:
         raise ArgumentError(f"{label}: {path} is empty")
     return content

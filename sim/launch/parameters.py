@@ -9,6 +9,7 @@ from sim.toolchain.module import EntryParameter, ProgramError
 __all__ = [
     "ADDRESS_BYTES",
     "Argument",
+    "ArgumentCountError",
     "Buffer",
     "Scalar",
     "Structure",
@@ -92,6 +93,10 @@ def argument_bytes(argument: Argument, addresses: Mapping[str, int]) -> bytes:
             return bytes(block)
 
 
+class ArgumentCountError(ProgramError):
+    """More or fewer arguments than the kernel has parameters."""
+
+
 def parameter_block(
     arguments: list[Argument],
     parameters: Iterable[EntryParameter],
@@ -116,7 +121,7 @@ def parameter_block(
     if len(arguments) != len(ordered):
         sizes = [str(parameter.size) for parameter in ordered]
         size_text = f" ({', '.join(sizes)} byte{'s' * (sizes != ['1'])})" if sizes else ""
-        raise ProgramError(
+        raise ArgumentCountError(
             f"{kernel} takes {len(ordered)} argument{'s' * (len(ordered) != 1)}{size_text}, "
             f"not {len(arguments)}"
         )

@@ -26,6 +26,7 @@ __all__ = [
     "Parser",
     "add_cache_option",
     "check_file",
+    "claim_folder",
     "is_whole",
     "make_folder",
     "print_text",
@@ -50,7 +51,12 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, module: str, description: str, example: str) -> None:
-        super().__init__(prog=CALLED.get() or f"python -m {module}", description=description)
+        # An abbreviation would run what a mistyped option begins like, and change with the next option.
+        super().__init__(
+            prog=CALLED.get() or f"python -m {module}",
+            description=description,
+            allow_abbrev=False,
+        )
         self.example = example
 
     def format_help(self) -> str:
@@ -120,11 +126,14 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_file(path: str | Path) -> None:
+def check_file(path: str | Path, *inputs: str | Path) -> None:
     """Checks before long work whether a file can be written; OutputError if not, also if its folder
-    is missing. Leaves no file.
+    is missing, or if the file is one of the ``inputs``. Leaves no file.
     """
     target = Path(path)
+    for file in map(Path, inputs):
+        if is_whole(target) and target.exists() and file.exists() and target.samefile(file):
+            raise OutputError(f"{path}: is the input, which the output would overwrite")
     try:
         _check_place(target)
         if is_whole(target):
@@ -143,6 +152,25 @@ def make_folder(path: str | Path) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise OutputError(f"{path}: {os.strerror(errno.ENOTDIR)}") from error
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from error
+
+
+def claim_folder(path: str | Path, marker: str) -> None:
+    """Makes a folder for files that a command replaces or deletes in its next run. The hidden file
+    ``marker`` shows that the command made the folder.
+
+    CommandError for any other folder that is not empty; OutputError when it can't be made.
+    """
+    folder = Path(path)
+    make_folder(folder)
+    try:
+        if not (folder / marker).is_file() and any(folder.iterdir()):
+            raise CommandError(
+                f"{path}: this command did not make this folder, and it is not empty; "
+                "name a new or an empty one"
+            )
+        (folder / marker).touch()
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from sim.support.reading import why_unreadable
+
 from .cubin.elf_reader import read_object
 from .cubin.loader import load
 from .cuda import CompilerError, cubin_of_cuda
@@ -20,7 +22,7 @@ def read_cuda_program(path: str | Path) -> Module:
     try:
         source = Path(path).read_bytes()
     except OSError as error:
-        raise ProgramError(f"{path}: {error.strerror}") from error
+        raise ProgramError(why_unreadable(path, error)) from error
     try:
         cubin = cubin_of_cuda(source, str(path))
     except CompilerError as error:

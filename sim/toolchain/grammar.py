@@ -13,6 +13,8 @@ from lark import Lark, Token, Transformer
 from lark.ast_utils import Ast, create_transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
+from sim.support.reading import why_unreadable
+
 from .module import ProgramError
 
 __all__ = [
@@ -149,7 +151,7 @@ def read_text(path: str | Path) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise ProgramError(f"{path}: {error.strerror}") from error
+        raise ProgramError(why_unreadable(path, error)) from error
     except UnicodeDecodeError as error:
         raise ProgramError(
             f"{path}: not a text: {error.reason} at byte {error.start:#x}"

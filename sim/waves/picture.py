@@ -24,7 +24,7 @@ from typing import Any, cast, get_args
 import pywellen
 import wavedrom
 
-from sim.support.command import CommandError, Parser, write_file
+from sim.support.command import CommandError, Parser, check_file, write_file
 from sim.waves.tracer import CLOCK
 from sim.waves.traces import NumberFormat
 
@@ -203,6 +203,7 @@ def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "
 
 
 def _draw(options: Namespace) -> None:
+    check_file(options.output, options.vcd)
     write_file(
         options.output,
         draw(options.vcd, options.rows, options.first, options.cycles, options.title).encode(),

@@ -31,6 +31,8 @@ one.
 GTKWave resolves a bare name in its working directory; from two paths it uses the relative path from
 one to the other.
 """
+_BEGIN = f'[dumpfile] "{FOLDER}/'
+"""How a save file of this module begins. One of GTKWave's begins with a comment."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 """GTKWave's markers."""
 
@@ -59,7 +61,11 @@ def write_save_file(
     The arguments are those of the :class:`Tracer` that writes the waveform, and its
     ``marked_cycles``: the cycles of the events that get markers. The content depends on nothing
     else.
+
+    A save file that this function did not write stays as it is: GTKWave has saved somebody's view there.
     """
+    if path.is_file() and not path.read_bytes().startswith(_BEGIN.encode()):
+        return
     view, found = view_of(traces), marked_cycles or {}
     _, units = timescale(period)
     text = StringIO()

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
-from sim.support.command import Parser, write_file
+from sim.support.command import Parser, check_file, write_file
 from sim.waves.picture import PictureError, Waveform
 
 __all__ = ["SequenceMessage", "draw", "main", "messages"]
@@ -255,6 +255,7 @@ def _message(message: SequenceMessage, columns: Mapping[str, int], y: int, width
 
 
 def _draw(options: Namespace) -> None:
+    check_file(options.output, options.vcd)
     wave = Waveform(options.vcd)
     count = wave.cycles - options.first if options.cycles is None else options.cycles
     write_file(options.output, draw(wave, options.first, count, options.title).encode())

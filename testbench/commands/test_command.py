@@ -15,17 +15,20 @@ from pathlib import Path
 import pytest
 
 from sim import __main__ as warpstack
-from sim import asm, ptx, run
+from sim import asm, manual, profile, ptx, run
 from sim.checks import run_tb
 from sim.support.command import (
+    CommandError,
     OutputError,
     OutputFile,
     Parser,
     check_file,
+    claim_folder,
     is_whole,
     make_folder,
     write_file,
 )
+from sim.waves import picture, sequence
 from testbench.programs import PROGRAMS, RECURSION
 from testbench.refusal import refused
 
@@ -302,6 +305,75 @@ def test_wrong_arguments_get_one_line(capsys):
         refused(capsys, parser.parse_args, ["--wrong"])
         == "python -m sim.any: unrecognized arguments: --wrong"
     )
+
+
+def test_an_abbreviation_is_no_option(capsys):
+    """``--diagram`` of sim.manual, mistyped for an option that is not there, wrote into ``docs``."""
+    for command, arguments in (
+        (manual.main, ["--diagram"]),
+        (run.main, [str(RECURSION), "--refuse", "x"]),
+        (run.main, [str(RECURSION), "--max", "9"]),
+    ):
+        assert f"unrecognized arguments: {arguments[-2 if len(arguments) > 2 else -1]}" in refused(
+            capsys, command, arguments
+        )
+
+
+def test_a_folder_is_claimed_when_it_is_new_empty_or_the_commands_own(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "new" / "deep", tmp_path / "empty"):
+        claim_folder(folder, ".mark")
+        (folder / "result").write_text("result")
+        claim_folder(folder, ".mark")
+        assert {".mark", "result"} <= set(names(folder))
+        with pytest.raises(CommandError, match="did not make this folder, and it is not empty"):
+            claim_folder(folder, ".of-another-command")
+        assert ".of-another-command" not in names(folder)
+    with pytest.raises(OutputError, match="Not a directory"):
+        claim_folder(folder / "result", ".mark")
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(
+    ("main", "name", "arguments"),
+    [
+        (asm.main, "k.sass", ["-o"]),
+        (ptx.main, "k.ptx", ["-o"]),
+        (run.main, "k.sass", ["--engine", "model", "--json"]),
+        (run.main, "k.sass", ["--vcd"]),
+        (run.main, "k.sass", ["--timeline"]),
+        (profile.main, "k.sass", ["--html"]),
+        (picture.main, "k.vcd", ["clk", "-o"]),
+        (sequence.main, "k.vcd", ["-o"]),
+    ],
+)
+def test_no_command_overwrites_its_input(tmp_path, capsys, main, name, arguments, link):
+    source = output = tmp_path / name
+    source.write_text(SOURCE)
+    if link:
+        output = tmp_path / "link"
+        output.symlink_to(source)
+    try:
+        code = main([str(source), *arguments, str(output)])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2
+    assert capsys.readouterr().err.endswith(
+        f": {output}: is the input, which the output would overwrite\n"
+    )
+    assert source.read_text() == SOURCE
+
+
+@pytest.mark.parametrize("name", ["tour/divergence.sass", "tour/call.ptx", "k22_alu64.O0.cubin"])
+def test_a_file_of_the_project_is_found_from_another_folder(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    path = f"{PROGRAMS.relative_to(ROOT)}/{name}"
+    assert refused(capsys, run.main, [path]) == (
+        f"python -m sim.run: {path}: No such file or directory; "
+        f"there is {os.path.relpath(PROGRAMS / name)}"
+    )
+    missing = str(Path(path).with_stem("none"))
+    assert refused(capsys, run.main, [missing]).endswith(f"{missing}: No such file or directory")
 
 
 def both_ways(name: str, arguments: Sequence[str], monkeypatch, capsys) -> tuple[object, str, str]:

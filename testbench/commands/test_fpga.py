@@ -290,6 +290,17 @@ def test_another_seed_takes_the_netlist_that_is_there(tools, capsys):
     assert calls.read_text() == "synthesis\n" * 3
 
 
+def test_a_folder_of_other_files_is_not_built_in(tools, capsys):
+    (tools / "work").mkdir()
+    (tools / "work" / "top.bit").write_text("somebody's own")
+    for arguments in (["--unit", "total"], ["--verilog", "out.v"]):
+        assert failure(capsys, *arguments, "--build", "work") == (
+            "python -m sim.fpga: work: this command did not make this folder, and it is not empty; "
+            "name a new or an empty one\n"
+        )
+    assert [path.name for path in (tools / "work").iterdir()] == ["top.bit"]
+
+
 def test_two_commands_do_not_work_in_one_folder(tools, capsys):
     (tools / "work").mkdir()
     with (tools / "work" / ".lock").open("w") as lock:

@@ -257,7 +257,15 @@ def test_the_command_itself():
             "blocksum.py: a program is a file with the suffix .cubin, .ptx, .sass or .cu; "
             "a CUDA program in Python: python -m sim.cuda -- python blocksum.py",
         ),
-        ((ADD,), f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 0"),
+        (
+            (ADD,),
+            f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 0; "
+            "--arg buf:out=u32[12] passes a buffer, --arg u32:12 a number",
+        ),
+        (
+            (ADD, "--arg", "u32:1"),
+            f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 1",
+        ),
         ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
         (
             (ADD, *BUFFERS, "--arg", "u64:1"),

@@ -81,7 +81,21 @@ def outcome(capsys, folder, *arguments):
     )
 
 
-def test_the_list_has_the_first_line_of_each(capsys, folder):
+def test_the_list_has_a_whole_sentence_for_each_testbench(capsys):
+    assert run_tb.main(["--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(run_tb.testbenches())
+    assert [line for line in lines if not line.endswith(".")] == []
+
+
+def test_the_list_has_the_first_sentence_of_each(capsys, folder):
+    (folder / "tb_long.py").write_text(
+        '"""A counter whose first sentence\ntakes two lines. More."""\n'
+    )
+    assert (
+        run_tb.title_of(folder / "tb_long.py") == "A counter whose first sentence takes two lines."
+    )
+    (folder / "tb_long.py").unlink()
     assert outcome(capsys, folder, "--list") == (
         0,
         "broken   Cannot even be read.\ncounter  A counter counts up.",

@@ -563,7 +563,7 @@ def taken_by_nvidia(instruction: str) -> bool:
 
 def main() -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--programs", type=int, default=100)
     parser.add_argument("--count", type=int, default=60, help="instructions of each")
     parser.add_argument("--seed", type=int, default=0)

@@ -235,7 +235,9 @@ def _differ(names: list[str], numbers: np.ndarray) -> int:
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
     parser.add_argument(
         "names", metavar="NAME", nargs="*", default=_NAMES, help=f"of {', '.join(_NAMES)} (all)"
     )

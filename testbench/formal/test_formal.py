@@ -20,6 +20,7 @@ from sim.checks.formal.surroundings import ShownQueue, claim, inside, presume, s
 from sim.checks.formal.theorem import load
 from sim.checks.run_tb import ROOT
 from testbench.project.test_manual import DOCS, table
+from testbench.refusal import refused
 from testbench.simulation import simulate
 
 MISSING = missing_prover()
@@ -32,11 +33,23 @@ SHORT = ("error_status",)
 """What is proved in seconds; ``python -m sim.prove`` proves them all."""
 
 
+def test_a_folder_of_other_files_keeps_no_proof(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(prove, "missing_prover", lambda: None)
+    monkeypatch.setattr(prove, "_prove", lambda options, folder, paths: True)
+    assert prove.main(["rtt", "--keep", str(tmp_path)]) == 0
+    assert prove.main(["rtt", "--keep", str(tmp_path)]) == 0
+    (tmp_path / "prove_error_status").mkdir()
+    (tmp_path / "prove_error_status" / "notes").write_text("kept")
+    assert "did not make this folder" in refused(
+        capsys, prove.main, ["error_status", "--keep", str(tmp_path)]
+    )
+
+
 def test_theorems_are_listed_with_their_titles(capsys):
     assert prove.main(["--list"]) == 0
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert listed.keys() == KNOWN.keys() >= {"error_status", "dispatch_queue", "rtt"}
-    assert all(title.endswith((".", ",")) or title[0].isupper() for title in listed.values())
+    assert [title for title in listed.values() if not title.endswith(".")] == []
     assert prove.main(["--list", "--short"]) == 0
     short = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
     assert short == {name for name, path in KNOWN.items() if not load(path).long}

@@ -9,7 +9,7 @@ from pathlib import Path
 from rtl.params import PRESETS
 from sim.engine import choose
 from sim.launch_options import number_from_one
-from sim.support.command import CommandError, Parser, print_text
+from sim.support.command import CommandError, Parser, claim_folder, print_text
 from testbench.fpga.replay import Recording, ReplayError, record, recursion
 
 __all__ = ["Check", "run_replay_command"]
@@ -54,12 +54,14 @@ def run_replay_command(
         if (reason := missing()) is not None:
             raise CommandError(reason)
         try:
+            build = options.build or Path("build", f"{folder}-{options.preset}")
+            claim_folder(build, ".warpstack-replay")
             say("a run to record")
             recording = record(PRESETS[options.preset], choose()[0], recursion(options.threads))
             check(
                 options,
                 recording,
-                options.build or Path("build", f"{folder}-{options.preset}"),
+                build,
                 say,
             )
         except ReplayError as error:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 from rtl.params import PRESETS
@@ -99,9 +99,22 @@ def save(campaign: Campaign, number: int, folder: Path) -> Path:
     ]
     if program.handler:
         handler = "\n".join([".kernel handler", ".registers 32", *program.handler_lines, ""])
-        beside = folder / f"fuzz-{campaign.seed}-{number}-handler.sass"
-        beside.write_text("\n".join([*head, handler]), encoding="utf-8")
+        beside = _write_beside(
+            folder / f"fuzz-{campaign.seed}-{number}-handler.sass", "\n".join([*head, handler])
+        )
         head.append(f"// Its trap handler is {beside.name}.")
-    path = folder / f"fuzz-{campaign.seed}-{number}.sass"
-    path.write_text("\n".join([*head, program.text]), encoding="utf-8")
-    return path
+    return _write_beside(
+        folder / f"fuzz-{campaign.seed}-{number}.sass", "\n".join([*head, program.text])
+    )
+
+
+def _write_beside(path: Path, text: str) -> Path:
+    """Writes a file, under the next free name if there is another text in it: somebody may have changed it to find the
+    fault. Returns its path."""
+    for number in count(2):
+        if not path.exists():
+            path.write_text(text, encoding="utf-8")
+        if path.read_text(encoding="utf-8", errors="replace") == text:
+            return path
+        path = path.with_stem(f"{path.stem.rpartition('~')[0] or path.stem}~{number}")
+    raise AssertionError("there is always a free name")

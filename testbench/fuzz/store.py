@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sim.support.command import CommandError
+from sim.support.database import open_database
 from testbench.fuzz.coverage import Coverage
 from testbench.fuzz.player import Outcome
 
@@ -30,8 +31,7 @@ class Store:
 
     def __init__(self, path: Path, seed: int, preset: str) -> None:
         try:
-            self._file = sqlite3.connect(path)
-            self._file.executescript(_TABLES)
+            self._file = open_database(path, _TABLES)
             kept = self._file.execute("SELECT seed, preset FROM campaign").fetchone()
         except sqlite3.Error as error:
             raise StoreError(f"{path}: {error}") from error

@@ -80,6 +80,16 @@ def test_a_store_is_of_one_campaign(tmp_path):
         Store(tmp_path / "other", 1, "tiny")
 
 
+def test_another_programs_database_gets_no_tables(tmp_path):
+    path = tmp_path / "bookmarks.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE bookmarks (id INTEGER)")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program's database: it has a table bookmarks"):
+        Store(path, 1, "tiny")
+    assert path.read_bytes() == before
+
+
 def test_coverage_is_reported_as_a_table_and_as_a_page():
     coverage = Coverage({("IADD", "whole"): 4321, ("BRA", "spilled"): 2, (ENTRY, "at barrier"): 7})
     text = table(coverage)
@@ -180,6 +190,14 @@ def test_a_handler_is_written_beside_its_program(monkeypatch, tmp_path):
     assert f"// Its trap handler is {handler.name}.\n" in path.read_text()
     assert assemble(path.read_text(), path.name).sections.keys() >= {".text.k"}
     assert assemble(handler.read_text(), handler.name).sections.keys() >= {".text.handler"}
+    assert campaigns.save(campaign, case.number, tmp_path) == path
+    for number in (2, 3):
+        for file in tmp_path.iterdir():
+            file.write_text(f"{file.read_text()}// changed\n")
+        again = campaigns.save(campaign, case.number, tmp_path)
+        assert again.name == f"fuzz-5-{case.number}~{number}.sass"
+        assert f"// Its trap handler is {handler.stem}~{number}.sass.\n" in again.read_text()
+        assert len(list(tmp_path.iterdir())) == 2 * number
 
 
 def test_loosened_control_codes_stall_and_wait_no_less():

@@ -5,6 +5,7 @@ import ast
 import json
 import math
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -703,6 +704,10 @@ def test_a_store_is_a_database(tmp_path):
     (tmp_path / "other").write_text("no database, but long enough to be looked at" * 9)
     with pytest.raises(StoreError, match="file is not a database"):
         Store(tmp_path / "other")
+    with sqlite3.connect(tmp_path / "notes") as other:
+        other.execute("CREATE TABLE notes (id INTEGER)")
+    with pytest.raises(StoreError, match="another program's database: it has a table notes"):
+        Store(tmp_path / "notes")
 
 
 def test_a_plan_may_leave_out_tests_that_take_long():

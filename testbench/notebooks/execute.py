@@ -13,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sim.support.command import write_file
+
 __all__ = ["execute", "shown"]
 
 
@@ -74,7 +76,7 @@ def main(paths: list[str]) -> None:
     for path in (Path(path).resolve() for path in paths):
         with TemporaryDirectory() as folder, chdir(folder):
             executed = execute(json.loads(path.read_text(encoding="utf-8")))
-        path.write_text(json.dumps(executed, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_file(path, (json.dumps(executed, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 if __name__ == "__main__":

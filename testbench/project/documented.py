@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(r"pip install (?:-q )?-e '\.\[([\w,]+)\]'")
 _QUOTED = re.compile(r"`((?:pip install [^`]*)?python(?:3)? [^`]+)`")
 _LINE = re.compile(r"^(?:\$ )?((?:python3 -m venv .*?)?(?:pip install .*?)?python .*)$")
+_SERVER = ("http.server",)
+"""A module of Python's that waits for requests without end."""
 _PLACEHOLDER = re.compile(r"\.\.\.|\[-|\b(?:NAME|PROGRAM|FILE|BOARD|k\.ptx)\b|[a-z]\|[a-z]")
 """What is no command as it stands."""
 
@@ -104,7 +106,8 @@ def commands_of(page: Path) -> list[Documented]:
             is_whole = len(words) > 1 and len(words) > _BARE.get(words[-1].partition(".")[0], 1)
             # A text of Python (-c) is no command of the project.
             is_command = words[:1] == ("python",) and words[1:2] != ("-c",)
-            if is_command and is_whole and not _PLACEHOLDER.search(command):
+            is_tried = is_command and words[2:3] != _SERVER
+            if is_tried and is_whole and not _PLACEHOLDER.search(command):
                 found.append(Documented(str(page.relative_to(ROOT)), words, extras))
     return found
 

@@ -12,7 +12,7 @@ import rtl.core
 import rtl.sm
 from rtl.params import PRESETS
 from rtl.sm import Sm
-from sim.report.diagrams import DIAGRAMS, NOT_DRAWN, SM_DIAGRAM, draw
+from sim.report.diagrams import DIAGRAMS, NOT_DRAWN, PROJECT_DIAGRAM, SM_DIAGRAM, draw
 from testbench.submodules import submodules
 
 ROOT = Path(__file__).parents[2]
@@ -142,7 +142,14 @@ def test_text_fits_into_its_box(name):
         room = box.width if not box.tokens else box.width - 170
         assert 8 * len(title) <= box.width + 8, box.name
         assert all(6 * len(line) <= room for line in lines), box.name
-        assert 16 * len(box.lines) <= box.height, box.name
+        assert 16 * len(box.lines) + 8 <= box.height, box.name
+
+
+def test_every_check_of_the_project_has_an_arrow():
+    joined = {end for arrow in PROJECT_DIAGRAM.arrows for end in arrow.ends}
+    assert [
+        box.name for box in PROJECT_DIAGRAM.boxes if box.look == "check" and box.name not in joined
+    ] == []
 
 
 @pytest.mark.parametrize("name", DIAGRAMS)

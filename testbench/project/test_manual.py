@@ -11,6 +11,7 @@ import pytest
 from rtl.fpga.link import REQUEST_BYTES
 from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS
 from rtl.isa.control import CONTROL
+from rtl.isa.control_code import GROUP_BYTES
 from rtl.isa.conversion import CONVERSION
 from rtl.isa.double import DOUBLE
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
@@ -31,13 +32,14 @@ from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS, SpecialRegister
 from rtl.isa.tokens import TokenKind
 from rtl.isa.video import VIDEO
 from rtl.layouts import InstructionKind, LaunchRejection
-from rtl.params import PRESETS, SmParams
+from rtl.params import PRESETS, WARP_THREADS, SmParams
+from sim.checks.prove import theorems
 from sim.cuda.command import main as cuda
 from sim.manual import with_ports
 from sim.report.ports import PORT_UNITS, described_members, ports_of
 from sim.report.reference import register_rows
 from sim.run import main as run
-from sim.toolchain.listing.refusals import refused_rows
+from sim.toolchain.listing.refusals import refused_reasons, refused_rows
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "rtl" / "README.md"
@@ -162,6 +164,11 @@ EXACT = {
         "## Classes of instructions",
         class_rows(),
     ),
+    "reasons of refusals": (
+        DOCS / "refused.md",
+        "## By reason",
+        [[why, str(rows), names] for why, rows, names in refused_reasons()],
+    ),
     "refused": (DOCS / "refused.md", "## The list", [list(row) for row in refused_rows()]),
     "board registers": (
         DOCS / "board.md",
@@ -210,6 +217,50 @@ def test_the_tables_of_the_manual_agree_with_the_data(name):
     assert [row[:width] for row in table(page, heading)] == [
         [cell.replace("`", "") for cell in row] for row in rows
     ]
+
+
+def test_the_presets_that_are_compared_with_a_real_sm_are_those_of_the_table():
+    rows = {
+        row[0]: row[2:]
+        for row in table(DOCS / "implemented.md", "## Compared with a real Maxwell SM")
+    }
+    presets = [PRESETS["default"], PRESETS["full"]]
+    assert rows["lanes (CUDA cores)"] == [f"{params.lanes}" for params in presets]
+    assert rows["warps"] == [f"{params.warps}" for params in presets]
+    assert rows["registers of 32 bits"] == [
+        f"{params.registers * WARP_THREADS:,}" for params in presets
+    ]
+    for part, sizes in (
+        ("shared memory", [params.shared_bytes for params in presets]),
+        ("instruction cache", [params.instruction_groups * GROUP_BYTES for params in presets]),
+        ("constant cache", [params.constant_words * 4 for params in presets]),
+    ):
+        assert rows[part] == [f"{size // 1024} KiB" for size in sizes]
+
+
+def test_the_figures_of_verification_are_those_of_the_results():
+    text = " ".join((ROOT / "README.md").read_text().split("## How it is verified")[1].split())
+    page = DOCS / "verification_results.md"
+    campaigns = [
+        [int(cell.replace(",", "")) for cell in row[1:]]
+        for row in table(page, "## Campaigns of random programs")
+    ]
+    cases, instructions, failed = (sum(column) for column in zip(*campaigns, strict=True))
+    assert f"{instructions:,} instructions of {cases:,} [random programs]" in text and not failed
+    assert f" {len(theorems())} [theorems]" in text
+    sample = [row for row in table(page, "### Fresh samples") if row[1] == "2"]
+    survived = sum(int(row[4]) for row in sample)
+    tried = sum(int(cell) for row in sample for cell in row[2:5])
+    assert len(sample) == 6
+    assert f"Of {tried} [mutants]" in text and f"detected {tried - survived} (" in text
+
+
+def test_the_instructions_with_refused_forms_are_counted():
+    """Those that the page of what is implemented does not name."""
+    rows = table(DOCS / "refused.md", "## The list")
+    named = {name for _, name, why in rows if "(" in why} | {"VABSDIFF4"}
+    assert len(named) == 14
+    assert "some forms of fourteen others" in (DOCS / "implemented.md").read_text()
 
 
 def test_the_page_of_commands_has_every_option_of_a_run(capsys):

@@ -13,7 +13,8 @@ from rtl.isa.registers import SM_REGISTERS
 from rtl.isa.table import BY_NAME
 from sim import manual
 from sim.report.reference import reference_pages
-from sim.support.command import CommandError
+from sim.support.command import CommandError, claim_folder
+from testbench.refusal import refused
 
 needs_mkdocs = pytest.mark.skipif(
     find_spec("mkdocs") is None or find_spec("material") is None,
@@ -52,6 +53,31 @@ def site(tmp_path_factory):
         pages[path] = Links()
         pages[path].feed(path.read_text())
     return folder, pages
+
+
+@needs_mkdocs
+def test_a_folder_of_other_files_stays_as_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(manual, "render", lambda settings: pytest.fail("built"))
+    (tmp_path / "notes.md").write_text("kept")
+    assert refused(capsys, manual.main, ["-o", str(tmp_path)]) == (
+        f"python -m sim.manual: {tmp_path}: this command did not make this folder, and it is not "
+        "empty; name a new or an empty one"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.md"]
+
+
+@needs_mkdocs
+def test_a_site_is_built_again_in_its_folder(tmp_path, capsys):
+    """MkDocs deletes the old pages, and leaves the mark by which the folder is known."""
+    (tmp_path / "pages").mkdir()
+    page, site = tmp_path / "pages" / "index.md", tmp_path / "site"
+    page.write_text("text")
+    for _ in range(2):
+        claim_folder(site, manual.MARKER)
+        manual.render(manual.settings_of(page.parent, site, ["index.md"]))
+        assert (site / "index.html").is_file()
+        assert not (site / "old.html").exists()
+        (site / "old.html").write_text("of a page that is not there any more")
 
 
 @needs_mkdocs

@@ -173,7 +173,7 @@ def test_a_function_of_another_kernel_refuses_nothing(tmp_path, capsys):
     [
         (
             encode("LOP32I", Rd=1, Ra=2, imm32=5, extended=1),
-            " LOP32I.AND.X R1, R2, 0x5: what it does is not public, and compiled code does without it",
+            " LOP32I.AND.X R1, R2, 0x5: no public document says what it does",
         ),
         (
             encode("VABSDIFF4", "parts", Rd=1, Ra=2, Rb=3, Rc=4, saturate=1),

@@ -12,13 +12,15 @@ import pytest
 
 from rtl.isa.absent import ABSENT, absent
 from rtl.isa.errors import WarpError
-from rtl.isa.legality import REFUSALS, encoding_error
+from rtl.isa.legality import REFUSALS, encoding_error, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import FORMS, find
 from sim.dis import main as disassemble
 from sim.run import main as run
 from sim.toolchain.assembly.spelling import ILLEGAL, spell
+from sim.toolchain.cubin.elf_reader import read_object
 from testbench import refusal
+from testbench.programs import PROGRAMS
 from testbench.toolchain.test_words import rows
 
 DATA = Path(__file__).parents[1] / "data" / "refused_words.txt"
@@ -78,6 +80,23 @@ def test_the_list_has_a_line_for_everything(capsys):
     }
     assert any("TEX " in line and line.endswith("there are no textures") for line in lines)
     assert any("(operation .SAFEADD)" in line for line in lines)
+
+
+def test_no_binary_of_a_compiler_has_a_word_of_the_list():
+    """The page gives their number."""
+    paths = sorted(PROGRAMS.rglob("*.cubin"))
+    page = (Path(__file__).parents[2] / "docs" / "refused.md").read_text()
+    assert f"none of the {len(paths)} binaries of NVIDIA's compilers" in page
+    compiled: set[int] = set()
+    for path in paths:
+        for section in read_object(path.read_bytes(), path.name).sections.values():
+            if section.name.startswith(".text."):
+                words = struct.unpack(f"<{len(section.content) // 8}Q", section.content)
+                compiled |= {word for at, word in enumerate(words) if at % 4}  # no control words
+    assert len(compiled) > 40_000
+    for word in compiled:
+        form = find(word)
+        assert form is not None and refusal_of(form, form.values(word)) is None, f"{word:016x}"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--refused", "k.cubin"]])

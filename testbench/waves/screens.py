@@ -86,11 +86,10 @@ def _save_file(name: str) -> Path:
 
 def draw(folder: Path, names: Sequence[str]) -> None:
     """Draws the waveforms of testbenches, or of save files, into a folder."""
-    with screen() as display:
+    with screen() as display, tempfile.TemporaryDirectory() as scratch:
         for name in names:
             save = _save_file(name)
-            picture = folder / f"{save.stem}.png"
-            picture.unlink(missing_ok=True)  # one of before would be taken for this one
+            picture = Path(scratch, f"{save.stem}.png")
             size = "[size] {} {}".format(*_WINDOW)
             with tempfile.NamedTemporaryFile("w", suffix=".gtkw") as narrow:
                 narrow.write(re.sub(r"^\[size\] .*$", size, save.read_text(), flags=re.MULTILINE))
@@ -105,28 +104,29 @@ def draw(folder: Path, names: Sequence[str]) -> None:
             shown = shown.crop((_BESIDE, _ABOVE, min(shown.width, _WINDOW[0]), shown.height))
             waveform = save.with_suffix(".vcd")
             source = wave_source(waveform, save, int(until[1]))
-            save_picture(shown, picture, source, _COLORS_OF_WAVES)
+            save_picture(shown, folder / picture.name, source, _COLORS_OF_WAVES)
 
 
 def draw_page(folder: Path, page: Path) -> None:
     """Draws the beginning of a page into a folder, without the empty space below it."""
     picture = folder / f"{page.stem}.png"
-    picture.unlink(missing_ok=True)
-    subprocess.run(
-        [
-            _BROWSER,
-            *("--headless", "--no-sandbox", "--hide-scrollbars"),
-            "--window-size={},{}".format(*_PAGE),
-            f"--screenshot={picture}",
-            page.resolve().as_uri(),
-        ],
-        capture_output=True,
-        timeout=_PATIENCE,
-        check=False,
-    )
-    if not picture.exists():
-        raise CommandError(f"{_BROWSER} has drawn nothing for {page}")
-    shown = Image.open(picture).convert("RGB")
+    with tempfile.TemporaryDirectory() as scratch:
+        drawn = Path(scratch, picture.name)
+        subprocess.run(
+            [
+                _BROWSER,
+                *("--headless", "--no-sandbox", "--hide-scrollbars"),
+                "--window-size={},{}".format(*_PAGE),
+                f"--screenshot={drawn}",
+                page.resolve().as_uri(),
+            ],
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+        if not drawn.exists():
+            raise CommandError(f"{_BROWSER} has drawn nothing for {page}")
+        shown = Image.open(drawn).convert("RGB")
     filled = ImageChops.difference(shown, Image.new("RGB", shown.size, "white")).getbbox()
     lowest = shown.height if filled is None else min(filled[3] + _MARGIN, shown.height)
     shown = shown.crop((0, 0, shown.width, lowest))
@@ -136,7 +136,9 @@ def draw_page(folder: Path, page: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     """The command."""
     parser = Parser("testbench.waves.screens", str(__doc__).splitlines()[0], "docs/waves crs trap")
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="where the pictures go")
+    parser.add_argument(
+        "folder", metavar="FOLDER", type=Path, help="where the pictures go, as NAME.png"
+    )
     parser.add_argument(
         "names",
         metavar="NAME",

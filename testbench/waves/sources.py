@@ -4,6 +4,7 @@ A picture of GTKWave shows the open rows of a waveform between two times; one of
 """
 
 import hashlib
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from sim.support.command import write_file
 from sim.waves.picture import Waveform
 
 __all__ = [
@@ -32,7 +34,9 @@ def save_picture(shown: Image.Image, path: Path, source: str, colors: int) -> No
     """Writes a picture of so many colours, with what it was drawn from."""
     information = PngInfo()
     information.add_text(_KEY, source)
-    shown.convert("RGB").quantize(colors).save(path, optimize=True, pnginfo=information)
+    content = io.BytesIO()
+    shown.convert("RGB").quantize(colors).save(content, "png", optimize=True, pnginfo=information)
+    write_file(path, content.getvalue())
 
 
 def kept_source(picture: Path) -> str:

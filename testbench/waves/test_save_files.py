@@ -2,21 +2,26 @@
 reports say, where something happens."""
 
 import os
+import re
 import shlex
 import shutil
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from sim.checks import run_tb
 from sim.checks.report import Report
 from sim.checks.testbench import run
 from sim.engine import CompiledEngine
+from sim.support.command import CommandError
 from testbench.simulation import ENGINE
+from testbench.waves import screens
 from testbench.waves.pictures import pictures_of
 from testbench.waves.save_files import without_times
-from testbench.waves.screens import ask, screen
+from testbench.waves.screens import ask, draw, screen
 from testbench.waves.sources import check_screen
 
 MISSING = [tool for tool in ("gtkwave", "Xvfb") if shutil.which(tool) is None]
@@ -129,3 +134,20 @@ def test_the_waveform_is_found_from_any_folder(start, display, tmp_path):
     opened, shown, _ = show(["gtkwave", os.path.relpath(save, folder)], folder, display)
     assert opened.samefile(waveform)
     assert shown == ["crs.clk"]  # the others are not there: it shows what it finds
+
+
+def test_a_picture_that_cannot_be_drawn_again_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(screens, "screen", lambda: nullcontext(":0"))
+    monkeypatch.setattr(screens, "ask", lambda *_: "")
+    (tmp_path / "crs.png").write_bytes(b"kept")
+    with pytest.raises(CommandError, match="GTKWave has drawn nothing"):
+        draw(tmp_path, ["crs"])
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"kept"]
+
+    def drawn(_command: list[str], script: str, *_: object) -> str:
+        Image.new("RGB", (800, 400)).save(re.findall(r"\S+/crs\.png", script)[0])
+        return ""
+
+    monkeypatch.setattr(screens, "ask", drawn)
+    draw(tmp_path, ["crs"])
+    assert [path.read_bytes()[:4] for path in tmp_path.iterdir()] == [b"\x89PNG"]

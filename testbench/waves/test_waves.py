@@ -372,6 +372,23 @@ def test_the_save_file_shows_the_traces_in_groups(tmp_path):
     assert path.read_text() == SAVE_FILE
 
 
+@pytest.mark.parametrize(
+    ("before", "is_kept"),
+    [
+        ("[*] GTKWave Analyzer v3.3.116 (w)1999-2023 BSI\n", True),
+        ('[dumpfile] "/home/me/a.vcd"\n', True),
+        ('[dumpfile] "/waveforms/a.vcd"\n[savefile] "/waveforms/a.gtkw"\n', False),
+    ],
+)
+def test_only_a_save_file_that_was_written_here_is_replaced(tmp_path, before, is_kept):
+    """One that GTKWave has saved has somebody's view."""
+    path = tmp_path / "a.gtkw"
+    path.write_text(before)
+    shown = traces(idle_counter(), Signal(3))
+    write_save_file(path, tmp_path / "a.vcd", shown, period=PERIOD, root="demo")
+    assert (path.read_text() == before) == is_kept
+
+
 def story(dut, mark):
     """The operation as text while there is an item, an event that happens, and one that does not."""
 

@@ -10,6 +10,7 @@ from sim.checks.mutation.mutants import Mutant
 from sim.checks.mutation.trial import Baseline, MutantState, Trial, TrialPlan
 from sim.checks.mutation.units import Unit
 from sim.support.command import CommandError
+from sim.support.database import open_database
 
 __all__ = ["Store", "StoreError", "StoredResult", "digest_of"]
 
@@ -54,8 +55,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file = sqlite3.connect(path)
-            self._file.executescript(_TABLES)
+            self._file = open_database(path, _TABLES)
         except sqlite3.Error as error:
             raise StoreError(f"{path}: {error}") from error
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sim.support.alignment import round_up
+from sim.support.reading import why_unreadable
 from sim.toolchain.module import (
     EntryParameter,
     EntryPoint,
@@ -63,7 +64,7 @@ def read_cubin(path: str | Path) -> Module:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise ProgramError(f"{path}: {error.strerror}") from error
+        raise ProgramError(why_unreadable(path, error)) from error
     return load(read_object(content, str(path)))
 
 

@@ -8,7 +8,7 @@ from rtl.isa.syntax import Form
 from rtl.isa.table import BY_NAME, find
 from sim.toolchain.assembly.spelling import ILLEGAL, spell
 
-__all__ = ["absent_text", "refused_rows", "refused_table", "refused_text"]
+__all__ = ["absent_text", "refused_reasons", "refused_rows", "refused_table", "refused_text"]
 
 
 def absent_text(word: int) -> str | None:
@@ -45,6 +45,17 @@ def refused_rows() -> list[tuple[str, str, str]]:
         *(row for refusal in REFUSALS for row in _rows(refusal)),
     }
     return sorted(rows, key=lambda row: (row[1], row[2], row[0]))
+
+
+def refused_reasons() -> list[tuple[str, int, str]]:
+    """The reasons: each with the number of its rows and the names of its instructions, the one with most rows first."""
+    found: dict[str, list[str]] = {}
+    for _, name, why in refused_rows():
+        found.setdefault(why.partition(" (")[0], []).append(name)
+    return sorted(
+        ((why, len(names), ", ".join(dict.fromkeys(names))) for why, names in found.items()),
+        key=lambda row: (-row[1], row[0]),
+    )
 
 
 def refused_table() -> str:

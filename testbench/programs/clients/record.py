@@ -52,13 +52,24 @@ def _record(prefix: str, command: Sequence[str]) -> None:
         )
     if done.returncode:
         raise CommandError(f"{Path(command[0]).name} ended with {done.returncode}")
-    for number, image in enumerate(server.images):
-        suffix = "cubin" if image.startswith(b"\x7fELF") else "ptx"
-        name = f"{prefix}{f'_{number}' if number else ''}.{suffix}"
-        write_file(name, image.rstrip(b"\0") if suffix == "ptx" else image)
-        print(name)
+    write_new(prefix, server.images)
     for one in device.launches:
         print(f"{one.kernel} grid {one.grid} block {one.block}: {one.outcome.status}")
+
+
+def write_new(prefix: str, images: Sequence[bytes]) -> None:
+    """Writes images, and prints their names; CommandError where one is there already, and none is written."""
+    named: dict[str, bytes] = {}
+    for number, image in enumerate(images):
+        suffix = "cubin" if image.startswith(b"\x7fELF") else "ptx"
+        name = f"{prefix}{f'_{number}' if number else ''}.{suffix}"
+        named[name] = image.rstrip(b"\0") if suffix == "ptx" else image
+    for name in named:
+        if Path(name).exists():
+            raise CommandError(f"{name}: exists; delete it, or name another PREFIX")
+    for name, content in named.items():
+        write_file(name, content)
+        print(name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

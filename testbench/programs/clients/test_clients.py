@@ -15,7 +15,9 @@ from sim.engine import CompiledEngine
 from sim.launch import place
 from sim.launch.memory import Memory
 from sim.runner import HardwareRunner, ModelRunner, Runner
+from sim.support.command import CommandError
 from testbench.engine.designs import needs_compiled
+from testbench.programs.clients import record
 
 HERE = Path(__file__).parent
 _LIMIT = 1_000_000
@@ -133,3 +135,17 @@ def test_recorded_images_run_on_the_warp_model(image):
 @pytest.mark.parametrize("image", ["numba_sum.ptx", "numba_collatz.cubin"])
 def test_recorded_images_run_on_the_machine_in_lockstep(image):
     run(image, HardwareRunner(PRESETS["default"], CompiledEngine, check=True))
+
+
+def test_a_recording_replaces_no_file(tmp_path, capsys):
+    images, prefix = [b"\x7fELF", b".version\0"], str(tmp_path / "sum")
+    (tmp_path / "sum_1.ptx").write_text("kept")
+    with pytest.raises(
+        CommandError, match=r"sum_1\.ptx: exists; delete it, or name another PREFIX"
+    ):
+        record.write_new(prefix, images)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]
+    (tmp_path / "sum_1.ptx").unlink()
+    record.write_new(prefix, images)
+    assert capsys.readouterr().out == f"{prefix}.cubin\n{prefix}_1.ptx\n"
+    assert (tmp_path / "sum_1.ptx").read_bytes() == b".version"

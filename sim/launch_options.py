@@ -98,7 +98,10 @@ class LaunchOptions:
     @property
     def _changes(self) -> str:
         """``16 warps, 4 lanes``."""
-        return ", ".join(f"{value} {name}" for name, value in self.changed.items())
+        return ", ".join(
+            f"{value} {name if value != 1 else name.removesuffix('s')}"
+            for name, value in self.changed.items()
+        )
 
     def board(self) -> Board | None:
         """The board, if the engine is ``board``; see :func:`open_board`."""
@@ -316,7 +319,8 @@ def check_size(launch: Launch, options: LaunchOptions, board: Board | None) -> N
     """Refuses what the machine of the options, or the board's, is too small for: LaunchError."""
     name, params = machine_of(options, board)
     if (why := lacking(launch, params)) is not None:
-        hint = preset_hint(lambda params: lacking(launch, params) is None)
+        # A board has the machine that it was built with.
+        hint = preset_hint(lambda params: lacking(launch, params) is None) if board is None else ""
         raise LaunchError(f"{why[0]}, preset {name} has {why[1]}{hint}")
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 from weakref import finalize
@@ -97,8 +98,21 @@ class Parser(argparse.ArgumentParser):
                 raise
             self.error(why)
 
+    def _way_out(self, words: Sequence[str]) -> str:
+        """What the command takes in place of an option that it does not have."""
+        from rtl.params import SmParams  # here, since most commands that refuse nothing need no machine
+
+        sizes = {f"--{field.name.replace('_', '-')}" for field in fields(SmParams)}
+        if "--preset" in self.format_usage() and not sizes.isdisjoint(
+            word.partition("=")[0] for word in words
+        ):
+            return "--preset selects a machine with other sizes, --help lists the options"
+        return "--help lists the options"
+
     def error(self, message: str) -> NoReturn:
         """Ends the program."""
+        if message.startswith("unrecognized arguments: "):
+            message += f"; {self._way_out(message.split())}"
         self.exit(2, f"{self.prog}: {message}\n")
 
 

@@ -319,7 +319,7 @@ def check_size(launch: Launch, options: LaunchOptions, board: Board | None) -> N
     """Refuses what the machine of the options, or the board's, is too small for: LaunchError."""
     name, params = machine_of(options, board)
     if (why := lacking(launch, params)) is not None:
-        # A board has the machine that it was built with.
+        # No hint for a board: its preset is chosen when it is built, and the hint could be one that fits no board.
         hint = preset_hint(lambda params: lacking(launch, params) is None) if board is None else ""
         raise LaunchError(f"{why[0]}, preset {name} has {why[1]}{hint}")
 

@@ -98,21 +98,25 @@ class Parser(argparse.ArgumentParser):
                 raise
             self.error(why)
 
-    def _way_out(self, words: Sequence[str]) -> str:
-        """What the command takes in place of an option that it does not have."""
-        from rtl.params import SmParams  # here, since most commands that refuse nothing need no machine
+    def _hint(self, unrecognized: str) -> str:
+        """Where to look for an option in place of those that the command does not have."""
+        # Imported here: it imports Amaranth, which commands for files do not need.
+        from rtl.params import SmParams
 
+        options = {word.partition("=")[0] for word in unrecognized.split()}
         sizes = {f"--{field.name.replace('_', '-')}" for field in fields(SmParams)}
-        if "--preset" in self.format_usage() and not sizes.isdisjoint(
-            word.partition("=")[0] for word in words
-        ):
-            return "--preset selects a machine with other sizes, --help lists the options"
-        return "--help lists the options"
+        has_presets = "--preset" in self.format_usage()
+        preset = (
+            "--preset selects a machine with other sizes, "
+            if options & sizes and has_presets
+            else ""
+        )
+        return f"{preset}--help lists the options"
 
     def error(self, message: str) -> NoReturn:
         """Ends the program."""
         if message.startswith("unrecognized arguments: "):
-            message += f"; {self._way_out(message.split())}"
+            message += f"; {self._hint(message)}"
         self.exit(2, f"{self.prog}: {message}\n")
 
 

@@ -114,7 +114,8 @@ class SmParams:
         if self.doubles and not self.floats:
             raise ValueError("doubles need floats")
         if self.serial and self.floats:
-            raise ValueError("floats need two lanes")
+            raise ValueError(
+                "floats need at least 2 lanes; preset least has 1 lane, and no floats")
 
     @property
     def serial(self) -> bool:

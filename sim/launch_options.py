@@ -101,7 +101,10 @@ class LaunchOptions:
     @property
     def _changes(self) -> str:
         """Returns the changed parameters as text: ``16 warps, 4 lanes``."""
-        return ", ".join(f"{value} {name}" for name, value in self.changed.items())
+        return ", ".join(
+            f"{value} {name if value != 1 else name.removesuffix('s')}"
+            for name, value in self.changed.items()
+        )
 
     def board(self) -> Board | None:
         """Returns the board, if the engine is ``board``; see :func:`open_board`."""
@@ -325,7 +328,8 @@ def check_size(launch: Launch, options: LaunchOptions, board: Board | None) -> N
     """Raises LaunchError if the launch does not fit on the machine of the options, or the board's."""
     name, params = machine_of(options, board)
     if (why := lacking(launch, params)) is not None:
-        hint = preset_hint(lambda params: lacking(launch, params) is None)
+        # No hint for a board: its preset is chosen when it is built, and the hint could be one that fits no board.
+        hint = preset_hint(lambda params: lacking(launch, params) is None) if board is None else ""
         raise LaunchError(f"{why[0]}, preset {name} has {why[1]}{hint}")
 
 

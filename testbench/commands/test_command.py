@@ -303,7 +303,7 @@ def test_wrong_arguments_get_one_line(capsys):
     parser = Parser("sim.any", "does anything", "it")
     assert (
         refused(capsys, parser.parse_args, ["--wrong"])
-        == "python -m sim.any: unrecognized arguments: --wrong"
+        == "python -m sim.any: unrecognized arguments: --wrong; --help lists the options"
     )
 
 

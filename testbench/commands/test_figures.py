@@ -6,6 +6,7 @@ that their testbenches require.
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -152,6 +153,24 @@ def test_cycles_of_a_kernel_on_the_serial_machine_are_those_of_the_manual(capsys
     for preset, figure in (("least", least), ("tiny", tiny)):
         other = command.replace("--preset least", f"--preset {preset}")
         assert cycles_of_command(other, capsys) == figure
+
+
+@needs_compiled
+def test_a_loop_takes_the_cycles_of_the_table_of_warps_and_lanes(capsys):
+    page = DOCS.parent / "CONTRIBUTING.md"
+    found = re.search(
+        r"^python -m sim\.run .*--preset tiny .*--grid .*$", page.read_text("utf-8"), re.MULTILINE
+    )
+    assert found is not None
+    rows = {row[0]: row[1:] for row in table(page, "#### What warps and lanes change", "machine")}
+    for machine, (warps, lanes, _) in rows.items():
+        words = machine.split()
+        changed = {words[i].strip("-"): int(words[i + 1]) for i in range(2, len(words), 2)}
+        params = replace(PRESETS[words[1]], **changed)
+        assert (warps, lanes) == (f"{params.warps}", f"{params.lanes}")
+    for machine in ("--preset tiny", "--preset tiny --warps 4", "--preset default"):
+        command = found[0].replace("--preset tiny", machine)
+        assert cycles_of_command(command, capsys) == rows[machine][2]
 
 
 @needs_compiled

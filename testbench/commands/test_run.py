@@ -328,7 +328,12 @@ def test_the_command_itself():
             "--switch and --timeline cannot be combined",
         ),
         ((ADD, "--switch", "0"), "argument --switch: '0' is not a whole number from 1 on"),
-        ((ADD, "--nonsense"), "unrecognized arguments: --nonsense"),
+        ((ADD, "--nonsense"), "unrecognized arguments: --nonsense; --help lists the options"),
+        (
+            (ADD, "--stack-tokens", "8"),
+            "unrecognized arguments: --stack-tokens 8; --preset selects a machine with other sizes, "
+            "--help lists the options",
+        ),
         (
             (ADD, *BUFFERS, "--arg", "u32:1", "--block", "512"),
             "a block of 512 threads needs 16 warps, preset default has 8; preset programs has enough",
@@ -345,7 +350,10 @@ def test_the_command_itself():
             (ADD, "--warps", "3"),
             "preset default with 3 warps: warps must be a power of two from 1 to 64, not 3",
         ),
-        ((ADD, "--lanes", "1"), "preset default with 1 lanes: floats need two lanes"),
+        (
+            (ADD, "--lanes", "1"),
+            "preset default with 1 lane: floats need at least 2 lanes; preset least has 1 lane, and no floats",
+        ),
         ((ADD, "--warps", "0"), "argument --warps: '0' is not a whole number from 1 on"),
         (
             (ADD, "--warps", "2", "--engine", "board", "--port", "none"),

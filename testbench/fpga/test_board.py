@@ -120,7 +120,7 @@ def test_throughput_is_measured_on_a_board(port, tmp_path, capsys):
         (["--preset", "full"], "the board has preset tiny, not full"),
         (["--local", "1000000"], "the launch needs "),
         (["--vcd", "out.vcd"], "--vcd needs a simulation, which a board is not"),
-        (["--block", "96"], "a block of 96 threads needs 3 warps, preset tiny has 2"),
+        (["--block", "96"], "a block of 96 threads needs 3 warps, preset tiny has 2\n"),
     ],
 )
 def test_what_a_board_cannot_do_is_said_in_one_line(port, tmp_path, capsys, arguments, message):

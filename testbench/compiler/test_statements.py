@@ -10,6 +10,7 @@ from sim.toolchain.assembly.program import Emitted, Line
 from sim.toolchain.assembly.source import SassInstruction
 from sim.toolchain.compiler import compile_module, compile_statements
 from sim.toolchain.cubin.elf_writer import write_object
+from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
 from testbench.compiler.runs import compiled, words_left
 from testbench.programs import PROGRAMS
@@ -105,3 +106,49 @@ def test_every_part_of_a_parameter_is_stored_and_loaded_at_its_place(size, vecto
 """
     content = b"".join(word.to_bytes(4, "little") for word in words_left(compiled(text), 1, 4))
     assert content == _PATTERN
+
+
+@pytest.mark.parametrize(
+    ("size", "part"), [(size, part) for size in (2, 4, 8) for part in (1, 2, 4) if part < size]
+)
+def test_a_scalar_parameter_is_stored_in_parts(size, part):
+    """A store of some of a parameter's bytes leaves the others as they are."""
+    letter, kind = _REGISTERS[part], f"b{8 * size}"
+    moves = {1: "b16", 2: "b16", 4: "b32"}[part]
+    stores = ""
+    for place in reversed(range(0, size, part)):
+        value = int.from_bytes(_PATTERN[place : place + part], "little")
+        stores += (
+            f"mov.{moves} {letter}0, {value:#x}; st.param.b{8 * part} [s+{place}], {letter}0;\n"
+        )
+    result = _REGISTERS[size]
+    text = f"""{HEADER}.func (.param .{kind} r) f(.param .{kind} s)
+{{ .reg .b16 h0; .reg .b32 w0; .reg .b64 d0; ld.param.{kind} {result}0, [s]; st.param.{kind} [r], {result}0; ret; }}
+.visible .entry k(.param .u64 out)
+{{ .reg .b16 h0; .reg .b32 w0; .reg .b64 d0; .reg .u64 o; .param .{kind} s, r; ld.param.u64 o, [out];
+{stores}call (r), f, (s);\nld.param.{kind} {result}0, [r]; st.global.{kind} [o], {result}0; ret; }}
+"""
+    words = words_left(compiled(text), 1, 2)
+    content = b"".join(word.to_bytes(4, "little") for word in words)
+    assert content[:size] == _PATTERN[:size]
+
+
+@pytest.mark.parametrize(
+    ("access", "message"),
+    [
+        ("st.param.b64 [s], d", "0 lies outside of s"),
+        ("ld.param.b64 d, [s]", "0 lies outside of s"),
+        ("st.param.b32 [s+4], w", "4 lies outside of s"),
+        ("st.param.b32 [s-4], w", "-4 lies outside of s"),
+        ("ld.param.b16 h, [s+1]", "1 is no multiple of 2, the bytes of an access"),
+        ("ld.param.b32 w, [a+3]", "3 is no multiple of 4, the bytes of an access"),
+    ],
+)
+def test_an_access_outside_of_a_parameter_or_misaligned_is_refused(access, message):
+    text = f"""{HEADER}.func f(.param .b32 s, .param .align 4 .b8 a[8]) {{ ret; }}
+.visible .entry k()
+{{ .reg .b16 h; .reg .b32 w; .reg .b64 d; .param .b32 s; .param .align 4 .b8 a[8];
+{access}; call f, (s, a); ret; }}
+"""
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        compiled(text)

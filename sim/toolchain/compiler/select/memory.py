@@ -23,6 +23,7 @@ from .builder import Builder, constant, handles
 __all__ = ["address_words", "sum_with", "uniform_size"]
 
 _WORD_BITS = 32
+_WORD_BYTES = _WORD_BITS // 8
 """The bits of a register."""
 _SIZES = {32: MemorySize.B32, 64: MemorySize.B64, 128: MemorySize.B128}
 _UNIFORM_SIZES = {32: ".U.32", 64: ".U.64", 128: ".U.128"}
@@ -274,11 +275,13 @@ def _parameter_words(b: Builder, i: PtxInstruction, address: PtxAddress) -> tupl
     variable = address.base
     if not isinstance(variable, PtxVariable) or variable.space is not PtxSpace.PARAM:
         raise b.failure("the address of a parameter must be its name and a number")
-    if address.offset < 0 or address.offset + i.type.size * i.vector > max(
-        variable.size, i.type.size * i.vector
-    ):
+    words = b.variable_words(variable)
+    end = address.offset + i.type.size * i.vector
+    if address.offset < 0 or end > max(variable.size, len(words) * _WORD_BYTES):
         raise b.failure(f"{address.offset} lies outside of {variable.name}")
-    return b.variable_words(variable), address.offset
+    if address.offset % i.type.size:
+        raise b.failure(f"{address.offset} is no multiple of {i.type.size}, the bytes of an access")
+    return words, address.offset
 
 
 def _load_parameter(b: Builder, i: PtxInstruction, address: PtxAddress) -> None:
@@ -287,9 +290,9 @@ def _load_parameter(b: Builder, i: PtxInstruction, address: PtxAddress) -> None:
     for at in range(i.vector):
         place = offset + at * i.type.size
         for word in range(max(i.type.bits // 32, 1)):
-            source = Source(words[place // 4 + word])
+            source = Source(words[place // _WORD_BYTES + word])
             if i.type.bits < _WORD_BITS:
-                field = number(place % 4 * 8 | i.type.bits << 8)
+                field = number(place % _WORD_BYTES * 8 | i.type.bits << 8)
                 source = b.compute("BFE", source, field, signed=i.type.signed)
             sources.append(source)
     results = _results(b, i.operands[0], i.type)
@@ -305,20 +308,21 @@ def _store_parameter(b: Builder, i: PtxInstruction, address: PtxAddress) -> None
         if i.type.bits < _WORD_BITS:
             variable = address.base
             assert isinstance(variable, PtxVariable)
-            if variable.count == 1:
-                b.move([words[place // 4]], b.read(element))
+            is_whole = variable.count == 1 and variable.type.bits == i.type.bits
+            if is_whole:
+                b.move([words[place // _WORD_BYTES]], b.read(element))
             else:
-                target = words[place // 4]
+                target = words[place // _WORD_BYTES]
                 b.op(
                     "BFI",
                     [target],
                     b.read(element)[0],
-                    number(place % 4 * 8 | i.type.bits << 8),
+                    number(place % _WORD_BYTES * 8 | i.type.bits << 8),
                     Source(target),
                 )
         else:
             source = b.read(element, i.type.bits)
-            b.move([*words[place // 4 : place // 4 + len(source)]], source)
+            b.move([*words[place // _WORD_BYTES : place // _WORD_BYTES + len(source)]], source)
 
 
 @handles("prefetch", "prefetchu")

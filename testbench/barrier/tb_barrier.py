@@ -1,5 +1,4 @@
-"""The barrier unit against the barriers of the warp model: which warps wait, which resume and when,
-results, errors.
+"""The barrier unit: waiting and resumed warps, results and errors, against the warp model.
 
 CTAs of random sizes start and end. Their warps arrive, wait, reduce, read and set barriers, meet in
 the trap handler, are withdrawn from barriers, and end. The warp model executes the same

@@ -1,8 +1,8 @@
-"""The conversion unit: bit counts, conversions of every type, MUFU's functions; registers, CC,
-order and barriers.
+"""The conversion unit: bit counts, conversions of every type, MUFU's functions.
 
 Every instruction is executed by the warp model, whose results must equal those of the thread model,
-and by the hardware, whose operations of the lanes must leave the same registers and CC.
+and by the hardware, whose operations of the lanes must leave the same registers and CC, in order
+and with the same scoreboards.
 """
 
 import random

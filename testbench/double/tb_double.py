@@ -1,7 +1,7 @@
-"""The unit for double precision: every instruction, rounding and operand; registers, predicates, CC
-and barriers.
+"""The unit for double precision: every instruction, rounding and operand.
 
-The datapath is compared with exact arithmetic that rounds once, the unit with the warp model.
+The datapath is compared with exact arithmetic that rounds once; the unit's registers, predicates,
+CC and scoreboards are compared with the warp model.
 """
 
 import random

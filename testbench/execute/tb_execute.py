@@ -1,5 +1,4 @@
-"""The lanes: every form of every instruction, decoded and computed, against the thread model and
-the warp model.
+"""The lanes: every form of every instruction, against the thread model and the warp model.
 
 The thread model executes words in all their modes, the warp model words with random fields, of
 every form of the lanes. Operands include edges. Each instruction follows the one before in the next

@@ -1,4 +1,4 @@
-"""The flow unit with its stack: masks, next pc, stack pointer and errors of every flow instruction.
+"""The flow unit with its stack: masks, next pc, stack pointer, errors of every flow instruction.
 
 There are directed cases, the control flow of the kernels, and random instructions, both as executed
 by the warp model. After each instruction the hardware must have the same state.

@@ -1,5 +1,4 @@
-"""The work distributor: descriptors, assignment of CTAs to slots, outputs to every unit about a
-warp, waves, reference counters.
+"""The work distributor: descriptors, slots of CTAs and warps, waves, reference counters.
 
 Warps run for a random time, end some threads at a time, and have operations in flight for some
 cycles after that. A reference model with lists of slots computes what must start where. Each

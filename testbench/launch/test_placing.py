@@ -233,7 +233,7 @@ def test_bytes_of_shared_memory_are_where_other_code_of_this_process_finds_them(
     memory.close()
 
 
-# What kernels print and allocate
+# Output and allocations of kernels
 
 
 def test_the_runtime_finds_its_memories_by_its_variables():

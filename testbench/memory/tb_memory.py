@@ -1,9 +1,8 @@
-"""The memory unit: registers, memory, shared memory and errors of every load, store, atomic
-operation and shuffle.
+"""The memory unit: results and errors of every load, store, atomic operation and shuffle.
 
 Random instructions of several warps are executed by the warp model first. The unit must have the
-same registers, predicates, memory, errors and order. Accesses with known patterns must take as many
-requests as they have lines, and as many cycles as their bank conflicts cost.
+same registers, predicates, memory, shared memory, errors and order. Accesses with known patterns
+must take as many requests as they have lines, and as many cycles as their bank conflicts cost.
 """
 
 import itertools

@@ -1,5 +1,4 @@
-"""The execute unit around its lanes: executing threads, reads and writes with their latencies,
-outputs to other units.
+"""The execute unit around its lanes: executing threads, latencies, outputs to other units.
 
 There are directed cases for several numbers of lanes, random instructions of several warps at the
 least distance of the latency contract, and kernels with their own stall counts. Every write is

@@ -1,9 +1,8 @@
-"""Resets of the whole machine at any time, with any content of its memories: afterwards it runs
-programs in lockstep.
+"""Resets of the whole machine at any time, with any content of its memories.
 
 A program is cut off by a reset in a random cycle, from its host's first register write on. Then
-programs run to their ends, each from a reset. Memories hold random words at power-up. The waveform
-shows a sweep.
+programs run to their ends in lockstep, each from a reset. Memories hold random words at power-up.
+The waveform shows a sweep.
 """
 
 from collections.abc import Iterable

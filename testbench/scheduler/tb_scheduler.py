@@ -1,5 +1,4 @@
-"""Fetch and issue: every group is compared with the memory, every selection with the issue rules;
-rates are measured.
+"""Fetch and issue: groups against the memory, selections against the issue rules, issue rates.
 
 Fetch runs random programs and those of the kernels, with irregular memory latency and redirects at
 any time. Issue gets random instructions and units with random behaviour; a Python model computes

@@ -55,7 +55,7 @@ def launch_text(
 
 @dataclass(frozen=True)
 class ErrorCase:
-    """A program that raises an error; NONE stands for a BPT.TRAP.
+    """A program that raises an error, or with NONE ends with a BPT.TRAP.
 
     Attributes:
         error: The error.

@@ -1,5 +1,4 @@
-"""The whole machine: kernels, random programs and errors, every instruction in lockstep with the
-warp model.
+"""The whole machine: kernels, random programs and errors in lockstep with the warp model.
 
 Kernels must also leave the memory that the PTX interpreter and the thread model leave, those of
 CUDA C++ that of the same source compiled for the host. The result must not depend on the number of

@@ -87,7 +87,7 @@ def counted(
     return Counted(with_handler(launch, *lines, registers=low + _REGISTERS), counters, traps_itself)
 
 
-# What the host does.
+# The host
 
 
 async def _stop(bench: Bench, what: str, host: HardwareHost, run: Counted) -> None:

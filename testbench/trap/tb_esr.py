@@ -1,5 +1,6 @@
-"""The error status of the whole machine: code, warp and address of every error, as the host reads
-them.
+"""The error status of the whole machine: code, warp and address of every error.
+
+The host reads the registers of the error status; a trap handler reads those of its warp.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,7 @@
-"""Traps of the whole machine: directed cases, injected traps and single steps, in lockstep with the
-warp model.
+"""Traps of the whole machine: directed cases, injected traps, single steps.
 
-A program stopped at any cycle must leave the same results as undisturbed, and every live warp must
-enter the handler once for each stop.
+All runs are in lockstep with the warp model. A program stopped at any cycle must leave the same
+results as undisturbed, and every live warp must enter the handler once for each stop.
 """
 
 from collections.abc import Callable, Iterable, Sequence

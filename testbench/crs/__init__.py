@@ -1,1 +1,2 @@
-"""Testbench of the call/return stack: driver, directed cases, random operations, reference model."""
+"""Testbench of the call/return stack: driver, directed cases, random operations, reference model.
+"""

@@ -59,7 +59,8 @@ branch may wait for an unwind.
 _NEAR = (FlowOperation.NONE, FlowOperation.BRANCH)
 """Operations after which the warp may continue where fetch has continued."""
 _RESTS = 0.1
-"""Probability that a warp sends nothing after a result until its stack pointer has been compared."""
+"""Probability that a warp sends nothing after a result until its stack pointer has been compared.
+"""
 
 
 class FlowBench(Component):

@@ -34,7 +34,8 @@ SERIAL_CYCLES = {
     "line written": 26 + LATENCY,
     "line read": 18 + LATENCY,
 }
-"""Cycles from the dispatch of an instruction to its flow result, or the additional cycles of a row."""
+"""Cycles from the dispatch of an instruction to its flow result, or the additional cycles of a row.
+"""
 _LOW_HALF_BRANCHES: Any = {"guard": LOW, "active": LOW, "pushed": 1}
 
 
@@ -88,7 +89,8 @@ def _over_holes(tokens: int) -> Life:
 
 
 def _trap(tokens: int, *, restores: bool = False) -> Life:
-    """A warp with ``tokens`` tokens enters the trap handler, and with ``restores`` returns from it."""
+    """A warp with ``tokens`` tokens enters the trap handler, and with ``restores`` returns from it.
+    """
     life = Life("trap").push("SSY", times=tokens).enter(1 + -(-tokens // TOKENS_PER_LINE))
     if restores:
         life.move(FlowOperation.RESTORE, PC, depth=tokens)

@@ -23,7 +23,8 @@ from testbench.words import NOP
 
 WARPS = 4
 BLOCK_THREADS = 32
-"""Threads of a CTA, which is one warp. Warps share no memory, so that their order does not matter."""
+"""Threads of a CTA, which is one warp. Warps share no memory, so that their order does not matter.
+"""
 BUFFER = 0x0040_0000
 """Address of the first warp's buffer: below the windows and within 32 bits."""
 BUFFER_BYTES = 8192

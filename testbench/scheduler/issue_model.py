@@ -34,12 +34,14 @@ FULL, UNSEEN = 56, 3
 effect.
 """
 SLOW = 15
-"""The minimum number of cycles from an instruction at a quarter of the rate to the warp's next one."""
+"""The minimum number of cycles from an instruction at a quarter of the rate to the warp's next one.
+"""
 SURE = 40
 """Cycles after which a selectable warp must be ready in the hardware, however many events wait."""
 
 LOOK = 16
-"""Cycles per warp of the machine within which the hardware detects that a DEPBAR.LE is satisfied."""
+"""Cycles per warp of the machine within which the hardware detects that a DEPBAR.LE is satisfied.
+"""
 
 
 class RuleError(Exception):

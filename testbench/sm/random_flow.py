@@ -17,7 +17,8 @@ _STEP_COUNTER, _HANDLER_STEP_COUNTER = COUNTER + 4, 29
 """Registers that count the steps of an irregular region: in the program, in the handler."""
 _STEPS = 9
 _PREDICATES, _FLAGS, _STATUS = 27, 28, 30
-"""Registers in which the handler saves predicates and CC, and reads the error status of its warp."""
+"""Registers in which the handler saves predicates and CC, and reads the error status of its warp.
+"""
 _REGIONS = {"PRET": "RET", "PEXIT": "EXIT", "PLONGJMP": "LONGJMP"}
 """For each push of a token, the instruction that unwinds to it."""
 _ERRORS = (
@@ -142,7 +143,8 @@ class Flow:
         return made
 
     def leave(self) -> Statement:
-        """Some threads leave the statement, also out of loops and branches in which others remain."""
+        """Some threads leave the statement, also out of loops and branches in which others remain.
+        """
         return Statement((f"{self._predicate()} {self._source.choice(self.ways)}",))
 
     def region(self, inside: Inside) -> Statement:
@@ -249,7 +251,8 @@ class Flow:
         return Statement(("SAM",), self._plain(self._source.randrange(1, 3)), ("RAM",))
 
     def pointer(self) -> Statement:
-        """Reads the stack pointer and sets it to the same value, which rounds it up to a full line."""
+        """Reads the stack pointer and sets it to the same value, which rounds it up to a full line.
+        """
         if self._source.random() < 0.3:
             return Statement((f"GETCRSPTR R{self._writer.register()}", "CCTLL.CRS.WBALL"))
         return Statement(("CCTLL.CRS.WBALL", f"GETCRSPTR R{INDEX}", f"SETCRSPTR R{INDEX}"))

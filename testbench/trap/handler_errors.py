@@ -32,7 +32,8 @@ _HEAD = (
 without memory.
 """
 _TAIL = ("away:", "MOV32I R20, 0x1", "RED.E.ADD [R18], R20", "RTT")
-"""The end of the handler: each thread that reaches it increments the slot's first word of the log."""
+"""The end of the handler: each thread that reaches it increments the slot's first word of the log.
+"""
 _PUSHED = 28
 """Tokens that fill the stack's region of 512 bytes together with the four of the frame."""
 _DEEP = 24
@@ -98,7 +99,8 @@ class HandlerErrors:
         return with_handler(made, *self._lines, registers=_REGISTERS)
 
     def places(self, handler: int) -> Iterator[tuple[Failure, int]]:
-        """Each failure with the address of its instruction; ``handler`` is the pc of the handler."""
+        """Each failure with the address of its instruction; ``handler`` is the pc of the handler.
+        """
         at = len(_HEAD)
         for failure in self.failures:
             at += sum(not line.endswith(":") for line in failure.before)

@@ -54,7 +54,8 @@ class Warp:
 
 @dataclass
 class Happening:
-    """The inputs of a cycle: an operation of the trap unit, if any, and the events of other units."""
+    """The inputs of a cycle: an operation of the trap unit, if any, and the events of other units.
+    """
 
     warp: int = 0
     does: str = ""
@@ -103,7 +104,8 @@ class Machine:
         self.warps = [Warp() for _ in range(count)]
         self.trapping = self.urgent = False
         self._cause = self._insisting = False
-        """Of the cycle before: whether a cause of a trap occurred, and whether it can't be masked."""
+        """Of the cycle before: whether a cause of a trap occurred, and whether it can't be masked.
+        """
         self._cleared: int | None = None
 
     @property
@@ -271,7 +273,8 @@ class Machine:
     def _account(
         self, number: int, warp: Warp, does: str, failing: list[tuple], now: Happening
     ) -> None:
-        """Updates the pending errors of a warp and whether its arrival at a barrier was withdrawn."""
+        """Updates the pending errors of a warp and whether its arrival at a barrier was withdrawn.
+        """
         if does in ("enter", "enter paused") and warp.pending_errors:
             first = max(warp.pending_errors.values(), key=lambda error: error[0].value)
             warp.code = first[1]

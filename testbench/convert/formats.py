@@ -1,4 +1,5 @@
-"""Values of bit patterns as Python numbers: integers of a type, floating-point numbers of a format.
+"""Values of bit patterns as Python numbers: integers of a type, floating-point numbers of a
+format.
 """
 
 import math

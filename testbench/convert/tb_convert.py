@@ -59,7 +59,8 @@ def _play(
 
 
 def check_forms(bench: Bench) -> None:
-    """Random words of every form, by some threads or none, with missing constants reported and not.
+    """Random words of every form, by some threads or none, with missing constants reported and
+    not.
     """
     count = 40 if bench.thorough else 4
     for number, params in enumerate((*_SIZES, SERIAL)):

@@ -1,2 +1,3 @@
-"""Testbench of the call/return stack: driver, directed cases, random operations, reference model.
+"""Testbench of the call/return stack: driver, directed cases, random operations, reference
+model.
 """

@@ -197,8 +197,7 @@ def _kinds_that_stop_no_unwind(stack: WarpStack) -> Source:
 
 
 def _quads(stack: WarpStack) -> Source:
-    """POP_QUAD pops a QUAD token on top or under holes; other tokens and other threads are errors
-    """
+    """POP_QUAD pops a QUAD token on top or under holes; other tokens and threads are errors"""
     yield stack.launch(0)
     assert (yield unwind({ThreadCode.NONE: _ALL}, quad=True)).error is WarpError.STACK_ERROR
     yield push(TokenKind.SYNC, pc=0x8, mask=_ALL)
@@ -215,8 +214,7 @@ def _quads(stack: WarpStack) -> Source:
 
 
 def _dead_above_living(stack: WarpStack) -> Source:
-    """An unwind stops at a token of the wrong kind, or a QUAD token of other threads, with an error
-    """
+    """An unwind fails at a token of the wrong kind, and at a QUAD token of other threads"""
     odd = (TokenKind.QUAD, TokenKind.TRAP, TokenKind.MASKS)
     for quad, below, above in (
         (True, TokenKind.QUAD, (*odd, *_HOLDING, *PENDING)),

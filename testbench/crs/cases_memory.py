@@ -57,8 +57,7 @@ def _example(stack: WarpStack) -> Source:
 
 
 def _bytes(stack: WarpStack) -> Source:
-    """Tokens in memory have the documented bytes, with holes above the topmost up to a whole line
-    """
+    """Tokens in memory have the documented bytes, with holes up to a whole line"""
     yield stack.launch(1)
     yield push(TokenKind.RETURN, 0x1122_3348, 0x5566_7788, operation=StackOperation.CALL)
     yield push(TokenKind.LONGJMP, 0xFFFF_FFF8, 0x8000_0001)
@@ -237,7 +236,8 @@ def _fault_on_spill(stack: WarpStack) -> Source:
 
 
 def _patiently(stack: WarpStack, step: Step) -> Source:
-    """Repeats a step once if it fails: a line that memory refused earlier may still be in flight.
+    """Repeats a step once if it fails: a line that memory refused earlier may still be in
+    flight.
     """
     outcome = yield replace(step, may_fault=True)
     if outcome.error is WarpError.MMU_FAULT:

@@ -122,8 +122,7 @@ def _modes(stack: WarpStack) -> Source:
 
 
 def _room(stack: WarpStack) -> Source:
-    """A conditional entry has the reserve if there is room; otherwise the warp stays in user mode
-    """
+    """A conditional entry has the reserve if there is room; else the warp stays in user mode"""
     yield from launched(stack, 1, TRAP_RESERVE)
     yield stack.ask(StackOperation.SET_MODE, 3)
     yield from frame(stack.depth, _TRAP, *_SAVED)
@@ -138,8 +137,7 @@ def _room(stack: WarpStack) -> Source:
 
 
 def _calls(stack: WarpStack) -> Source:
-    """RESTORE subtracts the counted calls above the frame from the call depth, not those below it
-    """
+    """RESTORE subtracts the counted calls above the frame from the call depth, no others"""
     yield stack.launch(2, check_calls=True)
     for _ in range(2):
         yield push(TokenKind.RETURN, 0x40, 1, operation=StackOperation.CALL)

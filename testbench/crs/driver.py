@@ -1,4 +1,5 @@
-"""Drives the call/return stacks of all warps at once, and compares each result with the reference.
+"""Drives the call/return stacks of all warps at once, and compares each result with the
+reference.
 """
 
 from collections import deque
@@ -198,7 +199,8 @@ class Driver(UnitDriver):
 
     @property
     def memory_depths(self) -> Mapping[int, int]:
-        """How often each number of requests was in flight when memory took one, including that one.
+        """How often each number of requests was in flight when memory took one, including that
+        one.
         """
         return self._server.depths
 

@@ -206,7 +206,8 @@ def _compare(
     before: list[StackToken],
     after: list[StackToken],
 ) -> None:
-    """Compares the last outcome, and the stack before and after it, with the retired instruction.
+    """Compares the last outcome, and the stack before and after it, with the retired
+    instruction.
     """
     where = f"{name}, pc {record.pc:#x} of warp {record.warp}"
     assert outcome.error is record.error, f"{where}: {outcome.error.name}, not {record.error.name}"

@@ -1,4 +1,5 @@
-"""The reference model of the call/return stack: a Python list, with which the hardware is compared.
+"""The reference model of the call/return stack: a Python list, with which the hardware is
+compared.
 """
 
 from dataclasses import dataclass, field, replace
@@ -43,7 +44,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a request; see rtl.layouts.stack_result. Fields that are None are not compared.
+    """The result of a request; see rtl.layouts.stack_result. Fields that are None are not
+    compared.
     """
 
     resume: bool = False

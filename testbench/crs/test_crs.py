@@ -29,7 +29,7 @@ from testbench.simulation import ENGINE
 PERIOD = 10
 """Clock period in nanoseconds."""
 COMPARED = 150
-"""Requests of the first warp whose traces are compared; fewer than the waveform shows."""
+"""Number of requests of the first warp whose traces are compared; the waveform has more."""
 
 
 def failure(part, **options):

@@ -1,4 +1,5 @@
-"""The lane of a serial machine beside a full lane of another one, with the same words and operands.
+"""The lane of a serial machine beside a full lane of another one, with the same words and
+operands.
 """
 
 from collections import Counter

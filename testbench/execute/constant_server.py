@@ -22,7 +22,8 @@ class ConstantServer:
         self._due: deque[tuple[str, int, int, int]] = deque()
 
     def expect(self, what: str, bank: int, address: int, value: int) -> None:
-        """Expects a request for this word, after the ones expected before; ``value`` is the answer.
+        """Expects a request for this word, after the ones expected before; ``value`` is the
+        answer.
         """
         self._due.append((what, bank, address, value))
 

@@ -89,7 +89,8 @@ def _over_holes(tokens: int) -> Life:
 
 
 def _trap(tokens: int, *, restores: bool = False) -> Life:
-    """A warp with ``tokens`` tokens enters the trap handler, and with ``restores`` returns from it.
+    """A warp with ``tokens`` tokens enters the trap handler, and with ``restores`` returns from
+    it.
     """
     life = Life("trap").push("SSY", times=tokens).enter(1 + -(-tokens // TOKENS_PER_LINE))
     if restores:

@@ -251,7 +251,8 @@ def check_bounds(launch, message):
 
 @pytest.mark.parametrize(("directives", "block", "message"), BOUNDS)
 def test_launch_bounds_of_an_entry_hold(tmp_path, directives, block, message):
-    """With the compiler of this project, also from its assembly text, and in the PTX interpreter.
+    """With the compiler of this project, also from its assembly text, and in the PTX
+    interpreter.
     """
     path = tmp_path / "k.ptx"
     path.write_text(BOUNDED.format(directives))

@@ -145,7 +145,8 @@ def _play(order: Iterable[tuple[int, int, Access]], test: Litmus) -> Outcome:
 
 @cache
 def allowed(test: Litmus, fenced: bool) -> frozenset[Outcome]:
-    """The allowed outcomes. ``fenced``: a MEMBAR of sufficient scope is between any two accesses.
+    """The allowed outcomes. ``fenced``: a MEMBAR of sufficient scope is between any two
+    accesses.
     """
     accesses = [
         (program, place, access)
@@ -376,7 +377,8 @@ class _Generator:
         ]
 
     def _meet(self, turn: int, program: int) -> list[str]:
-        """Waits until all CTAs have arrived: one thread of each increments a counter that all poll.
+        """Waits until all CTAs have arrived: one thread of each increments a counter that all
+        poll.
         """
         place, label = f"[R{_MEETING}+{turn * LINE_BYTES:#x}]", f"meet{program}_{turn}"
         return [

@@ -1,4 +1,5 @@
-"""Random instructions of the memory unit. Their registers make most addresses valid and some not.
+"""Random instructions of the memory unit. Their registers make most addresses valid and some
+not.
 """
 
 from collections.abc import Callable
@@ -195,7 +196,8 @@ def _absolute(random: Random, slot: int, form: Form, word: int) -> int:
 
 
 def random_world(random: Random, count: int, report_mask: int, floats: bool = True) -> MemoryWorld:
-    """A world that has executed ``count`` instructions, for a machine with or without ``floats``.
+    """A world that has executed ``count`` instructions, for a machine with or without
+    ``floats``.
     """
     world = MemoryWorld(report_mask, seed=random.getrandbits(32))
     for slot in range(WARPS):

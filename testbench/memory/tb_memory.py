@@ -307,7 +307,8 @@ def check_float_sums(bench: Bench) -> None:
 
 
 def check_swaps(bench: Bench, params: SmParams = PARAMS, rounds: int = 24) -> None:
-    """A compare and swap that only reports returns 1 where it has swapped; ``rounds`` of each kind.
+    """A compare and swap that only reports returns 1 where it has swapped; ``rounds`` of each
+    kind.
     """
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     outcomes: Counter[int] = Counter()

@@ -77,7 +77,8 @@ class KernelLives:
             yield
 
     def _launch(self, warp: Warp) -> Script:
-        """Launches a warp after everything of the former warp has ended, and clears its registers.
+        """Launches a warp after everything of the former warp has ended, and clears its
+        registers.
         """
         pipeline, registers = self.pipeline, self.machine.launch.registers
         yield from pipeline.settle(RESULT_CYCLES + 2 * pipeline.params.beats)

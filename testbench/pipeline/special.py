@@ -1,4 +1,5 @@
-"""Every special register but the clocks, for two warps of different CTAs, against the warp model.
+"""Every special register but the clocks, for two warps of different CTAs, against the warp
+model.
 """
 
 from rtl.isa.control_code import NO_BARRIER

@@ -1,4 +1,5 @@
-"""The simulated machine with a reset at any time, and with any content of its memories at power-up.
+"""The simulated machine with a reset at any time, and with any content of its memories at
+power-up.
 """
 
 from collections.abc import Iterator, Sequence

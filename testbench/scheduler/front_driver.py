@@ -110,7 +110,8 @@ class FrontDriver(UnitDriver):
                 break
 
     def _issued(self, now: int, instruction: Any) -> None:
-        """Compares an issued instruction with the program, and schedules its result and completion.
+        """Compares an issued instruction with the program, and schedules its result and
+        completion.
         """
         address, kind = instruction.pc, instruction.kind
         base = address & -GROUP_BYTES

@@ -157,7 +157,8 @@ class IssueDriver(UnitDriver):
 
     @property
     def waits(self) -> list[int]:
-        """For each warp, the longest time in which it could have issued but others were selected.
+        """For each warp, the longest time in which it could have issued but others were
+        selected.
         """
         return self.model.waits
 

@@ -218,7 +218,9 @@ def _measured(driver: _TimedDriver, row: _Row) -> Counter[int]:
 
 
 def check_latencies(bench: Bench) -> None:
-    """Each event allows the warp's next instruction after as many cycles as the issue unit's table says."""
+    """The latency from each event to the warp's next instruction is that of the issue unit's
+    table.
+    """
     drivers: dict[tuple[object, Behaviour], _TimedDriver] = {}
     for row in _ROWS:
         key = row.program, row.behaviour

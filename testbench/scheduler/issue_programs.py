@@ -39,7 +39,7 @@ _SCOREBOARDS = 6
 
 
 def _planned(random: Random, kind: Kind, pc: int, scoreboards: int, quarters: float) -> Planned:
-    """A random instruction."""
+    """A random instruction; ``quarters`` is the probability that it passes the full lanes only."""
     slow = kind in (Kind.MEMORY, Kind.CONVERSION, Kind.BARRIER_READ, Kind.FLOW_READ)
     chance = 0.8 if slow else 0.1
     write, read = (

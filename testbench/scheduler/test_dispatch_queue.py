@@ -67,7 +67,8 @@ def test_nothing_is_lost(decoding, bypass, takes):
 @pytest.mark.parametrize("bypass", [False, True])
 @pytest.mark.parametrize("takes", [0.02, 0.5, 1.0])
 def test_one_place_holds_what_is_under_way(bypass, takes):
-    """With a capacity of one the next instruction is selected when the unit has taken the last one.
+    """With a capacity of one the next instruction is selected when the unit has taken the last
+    one.
     """
     queue, random = DispatchQueue(_LAYOUT, places=1, bypass=bypass), Random(2)
     taken: list[int] = []

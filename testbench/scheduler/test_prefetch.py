@@ -246,7 +246,8 @@ def test_what_was_prefetched_does_not_outlive_an_invalidation():
 
 
 def test_a_grid_begins_with_its_kernels_first_lines_and_the_constants_that_are_read_first():
-    """The lines are requested as soon as the caches are empty, and not while they are held empty.
+    """The lines are requested as soon as the caches are empty, and not while they are held
+    empty.
     """
     entry = 2
     bank = bytes(0x180)

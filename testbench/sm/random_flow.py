@@ -143,7 +143,8 @@ class Flow:
         return made
 
     def leave(self) -> Statement:
-        """Some threads leave the statement, also out of loops and branches in which others remain.
+        """Some threads leave the statement, also out of loops and branches in which others
+        remain.
         """
         return Statement((f"{self._predicate()} {self._source.choice(self.ways)}",))
 
@@ -251,7 +252,8 @@ class Flow:
         return Statement(("SAM",), self._plain(self._source.randrange(1, 3)), ("RAM",))
 
     def pointer(self) -> Statement:
-        """Reads the stack pointer and sets it to the same value, which rounds it up to a full line.
+        """Reads the stack pointer and sets it to the same value, which rounds it up to a full
+        line.
         """
         if self._source.random() < 0.3:
             return Statement((f"GETCRSPTR R{self._writer.register()}", "CCTLL.CRS.WBALL"))

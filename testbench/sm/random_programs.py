@@ -541,7 +541,8 @@ def random_program(
 
 
 def _smaller(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
-    """The statements with some left out: halves first, then single statements, then parts of them.
+    """The statements with some left out: halves first, then single statements, then parts of
+    them.
     """
     size = len(statements)
     while size:

@@ -1,4 +1,5 @@
-"""The stream contract in the whole machine: an offered payload does not change until it is taken.
+"""The stream contract in the whole machine: an offered payload does not change until it is
+taken.
 """
 
 from collections.abc import Iterator

@@ -132,7 +132,8 @@ class Debugger:
         self.expect("SM_IN_TRAP_MODE, LOCKED_DOWN", found, [trapping, locked])
 
     async def see_events(self, *events: str, reasons: Sequence[int] = ()) -> None:
-        """Expects that HWW_GLOBAL_ESR has exactly these bits, and those of these BPT.TRAP reasons.
+        """Expects that HWW_GLOBAL_ESR has exactly these bits, and those of these BPT.TRAP
+        reasons.
         """
         word = await self.host.read("HWW_GLOBAL_ESR")
         self.expect(
@@ -189,7 +190,8 @@ class Debugger:
         self._require("end of the trap", False)
 
     async def hold(self, *, after: int = 0) -> None:
-        """Sets the stop trigger after this many issued instructions, and waits for the lock-down.
+        """Sets the stop trigger after this many issued instructions, and waits for the
+        lock-down.
         """
         if after:
             await self.begin(after)

@@ -99,7 +99,8 @@ class HandlerErrors:
         return with_handler(made, *self._lines, registers=_REGISTERS)
 
     def places(self, handler: int) -> Iterator[tuple[Failure, int]]:
-        """Each failure with the address of its instruction; ``handler`` is the pc of the handler.
+        """Each failure with the address of its instruction; ``handler`` is the pc of the
+        handler.
         """
         at = len(_HEAD)
         for failure in self.failures:

@@ -91,7 +91,8 @@ def counted(
 
 
 async def _stop(bench: Bench, what: str, host: HardwareHost, run: Counted) -> None:
-    """Stops all warps, checks that each live one and no other has entered once, and resumes them.
+    """Stops all warps, checks that each live one and no other has entered once, and resumes
+    them.
     """
     before = run.counts(host)
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)

@@ -54,7 +54,8 @@ class Warp:
 
 @dataclass
 class Happening:
-    """The inputs of a cycle: an operation of the trap unit, if any, and the events of other units.
+    """The inputs of a cycle: an operation of the trap unit, if any, and the events of other
+    units.
     """
 
     warp: int = 0
@@ -273,7 +274,8 @@ class Machine:
     def _account(
         self, number: int, warp: Warp, does: str, failing: list[tuple], now: Happening
     ) -> None:
-        """Updates the pending errors of a warp and whether its arrival at a barrier was withdrawn.
+        """Updates the pending errors of a warp and whether its arrival at a barrier was
+        withdrawn.
         """
         if does in ("enter", "enter paused") and warp.pending_errors:
             first = max(warp.pending_errors.values(), key=lambda error: error[0].value)

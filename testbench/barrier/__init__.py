@@ -1,1 +1,1 @@
-"""The barrier unit, against the warp model."""
+"""Testbench of the barrier unit, against the warp model."""

@@ -1,4 +1,6 @@
-"""Drives the barrier unit with CTAs whose warps arrive, wait and end at random, and compares with the warp model."""
+"""Drives the barrier unit with CTAs whose warps arrive, wait and end at random, and compares it
+with the warp model.
+"""
 
 from collections import deque
 from dataclasses import dataclass
@@ -33,7 +35,7 @@ def _mask(warps: set[ModelWarp]) -> int:
 
 @dataclass
 class _UnderWay:
-    """An instruction that was dispatched."""
+    """A dispatched instruction in flight and its expected results."""
 
     warp: ModelWarp
     use: Use
@@ -42,26 +44,28 @@ class _UnderWay:
     writes: dict[str, tuple[int, int, int]]
     sequence: int
     scoreboards: tuple[int, int]
-    """Those of its writes and of its reads; 7 for none."""
+    """The scoreboards of its writes and of its reads; 7 for none."""
     holds: bool
-    """The warp does nothing else until the unit releases it."""
+    """The warp is held until the unit releases it."""
 
 
 class BarrierDriver(UnitDriver):
-    """Plays what a source of instructions gives; the model executes each when it is dispatched.
+    """Dispatches the instructions of a source; the model executes each of them at its dispatch.
 
-    An instruction, the end of a warp and a withdrawal of the same CTA are kept apart, since the unit and the model may
-    see them in a different order otherwise. Those of different CTAs meet freely.
+    An instruction, the end of a warp and a withdrawal of the same CTA never overlap, since the unit
+    and the model might process them in different order. Those of different CTAs overlap freely.
 
     Parameters:
-        source: Called every cycle: may begin a warp, end one, ask for a withdrawal, or dispatch an instruction if the
-            unit has room (first flag). The second flag is 0 when no new CTA may begin any more.
+        source: Called every cycle with the driver, the simulation context, whether the unit has
+            room, and whether new CTAs may begin. It may launch or end a warp, request a withdrawal,
+            or dispatch an instruction if the unit has room.
 
     Attributes:
-        warps: By slot.
-        held: Warps that the unit has to let go first.
-        asked: The warp whose withdrawal the unit is asked for.
-        done, released, withdrawn: Instructions compared; warps that were let go; arrivals that were taken back.
+        warps: The warp of each slot; None for a free slot.
+        held: Warps that the unit has yet to release.
+        asked: The warp whose withdrawal is requested; None without a request.
+        done, released, withdrawn: Number of instructions compared, warps released, and arrivals
+            withdrawn.
     """
 
     patience = 2_000
@@ -100,16 +104,16 @@ class BarrierDriver(UnitDriver):
         self._dispatched = dispatched(params)
 
     def busy(self, cta: Any) -> bool:
-        """Whether an instruction of the CTA is under way."""
+        """Whether an instruction of the CTA is in flight."""
         flying = [*self._under_way, *self._reads.values()]
         return any(item.warp.cta is cta for item in flying)
 
     def ending(self, cta: Any) -> bool:
-        """Whether the unit has yet to see that a warp of the CTA has ended."""
+        """Whether the end of a warp of the CTA has not yet reached the unit."""
         return cta.slot in self._ending
 
     async def _drive(self, ctx: Any, cycles: int) -> None:
-        """Until the source has nothing more after so many cycles."""
+        """Runs for ``cycles`` cycles, and then until all CTAs have ended."""
         dut = self.dut
         ctx.set(dut.report_mask, self.report_mask)
         ctx.set(dut.barriers, self.barriers)
@@ -184,7 +188,7 @@ class BarrierDriver(UnitDriver):
         )
 
     def end(self, ctx: Any, warp: ModelWarp) -> None:
-        """A warp ends."""
+        """Ends a warp; the model releases the barriers that this completes."""
         offer(ctx, self.dut.terminated, warp.slot)
         before = {waiting: waiting.barrier for waiting in self._waiting()}
         self.warps[warp.slot] = None
@@ -198,20 +202,22 @@ class BarrierDriver(UnitDriver):
             del self.ctas[warp.cta.slot]
 
     def set_inside(self, ctx: Any, warp: ModelWarp, inside: bool) -> None:
-        """A warp enters the trap handler, or leaves it. It must not be held."""
+        """Sets whether a warp is in the trap handler. The warp must not be held."""
         warp.in_trap = inside
         ctx.set(self.dut.inside[warp.slot], inside)
 
     def withdraw(self, ctx: Any, warp: ModelWarp, cycles: int = 0) -> None:
-        """Asks for the withdrawal of a warp of a CTA of which nothing is under way, until that is answered.
+        """Requests the withdrawal of a warp until the unit answers. No instruction of its CTA may
+        be in flight.
 
-        One that waits at no barrier gets no answer: its withdrawal is requested for so many cycles.
+        The unit does not answer for a warp that waits at no barrier: that request ends after
+        ``cycles`` cycles.
         """
         self.asked, self._asked_until = warp, self.cycle + cycles
         offer(ctx, self.dut.withdraw, warp.slot)
 
     def dispatch(self, ctx: Any, warp: ModelWarp, use: Use) -> None:
-        """A warp executes an instruction."""
+        """Dispatches an instruction of a warp, and executes it in the model."""
         form = form_of(use.word)
         values = form.values(use.word)
         lowest = [use.ra, use.rb]
@@ -281,7 +287,7 @@ class BarrierDriver(UnitDriver):
             self._groups.append(warps)
 
     def _completed(self, event: Any, payload: Any) -> None:
-        """Compares an instruction that is complete without a write."""
+        """Compares the completion of an instruction that writes no register."""
         if not event.valid:
             self.bench.expect("an error without a completion", int(payload.valid), 0)
             return
@@ -308,7 +314,9 @@ class BarrierDriver(UnitDriver):
         self.done += 1
 
     def _let_go(self, release: Any) -> None:
-        """Compares whose scoreboard for reads goes down before it is complete: each B2R's once, when it is sent."""
+        """Compares the early release of a read scoreboard: a B2R releases it once, when its write
+        is sent.
+        """
         if release.valid:
             if not self._lets_go:
                 self.bench.fail(
@@ -322,7 +330,9 @@ class BarrierDriver(UnitDriver):
             )
 
     def _resumed(self, resume: int) -> None:
-        """Compares the warps that continue."""
+        """Compares the warps that the unit resumes with one of the groups that the model has
+        released.
+        """
         if not resume:
             return
         slots = {slot for slot in range(self.params.warps) if resume >> slot & 1}
@@ -337,7 +347,7 @@ class BarrierDriver(UnitDriver):
         self.released += len(group)
 
     def _withdrawn(self, ctx: Any, withdrawn: Any) -> None:
-        """Compares the warp whose arrival was withdrawn, and ends the request."""
+        """Compares a withdrawn warp, and ends the request."""
         warp = self.asked
         stays = warp is None or warp.barrier is None or warp.barrier == SYNCALL_BARRIER
         if withdrawn.valid:
@@ -354,7 +364,7 @@ class BarrierDriver(UnitDriver):
         ctx.set(self.dut.withdraw.valid, 0)
 
     def _written(self, operation: LaneOperation) -> None:
-        """Compares what B2R has written."""
+        """Compares the register that a B2R has written."""
         item = self._reads.pop(operation.sequence, None)
         if item is None:
             self.bench.fail(f"slot {operation.warp}: a write that nothing was sent for")

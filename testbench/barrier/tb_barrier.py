@@ -1,9 +1,8 @@
-"""The barrier unit: which warps wait, which continue and when, results, errors; against the warp
-model's barriers.
+"""The barrier unit: waiting and resumed warps, results and errors, against the warp model.
 
-CTAs of random sizes come and go. Their warps arrive, wait, reduce, read and set barriers, meet in
-the trap handler, are withdrawn from where they wait, and end. The warp model does the same, one
-instruction after the other. All warps that a barrier releases must be released in one cycle.
+CTAs of random sizes start and end. Their warps arrive, wait, reduce, read and set barriers, meet in
+the trap handler, are withdrawn from barriers, and end. The warp model executes the same
+instructions in order. All warps that a barrier releases must resume in one cycle.
 """
 
 from typing import Any
@@ -33,8 +32,11 @@ _READS = {BarrierRead.BARRIER: "barrier", BarrierRead.RESULT: "result", BarrierR
 
 
 class RandomCtas:
-    """A source of instructions for the driver. One warp of a CTA can always continue: the last one
-    completes the barriers of those that wait, joins them, or ends when there are none."""
+    """A random source of instructions for the driver.
+
+    One warp of a CTA can always continue: the last one completes the barriers of the waiting warps,
+    waits with them, or ends when no other warp waits.
+    """
 
     def __init__(
         self, bench: Bench, params: SmParams, barriers: int = BARRIERS, rate: float = 0.3
@@ -88,8 +90,10 @@ class RandomCtas:
         driver.dispatch(ctx, warp, use)
 
     def _withdraw(self, driver: BarrierDriver, ctx: Any, starting: set[int]) -> None:
-        """Pauses a CTA, and withdraws some of its waiting warps, one at a time. Now and then it
-        requests a warp that can't be withdrawn."""
+        """Pauses a CTA and withdraws some of its waiting warps, one at a time.
+
+        Sometimes it requests a warp that can't be withdrawn.
+        """
         random, cta = self._random, self._resting
         if cta is None:
             ctas = [
@@ -111,7 +115,7 @@ class RandomCtas:
             self._resting = None
 
     def _start(self, driver: BarrierDriver) -> None:
-        """A CTA in slots that are free."""
+        """Starts a CTA in free slots."""
         free = [slot for slot, warp in enumerate(driver.warps) if warp is None]
         ctas = [cta for cta in range(self._params.warps) if cta not in driver.ctas]
         if not free or not ctas:
@@ -121,7 +125,7 @@ class RandomCtas:
         self._starting = [(slot, cta, size, number) for number, slot in enumerate(slots)]
 
     def _helping(self, waiting: list[ModelWarp]) -> Use:
-        """An instruction that completes the barrier of a waiting warp, for any count."""
+        """An R2B that completes the barrier of a waiting warp, whatever its count."""
         number = self._random.choice(waiting).barrier
         assert number is not None
         state = BarrierState.const(
@@ -149,7 +153,7 @@ class RandomCtas:
         }
 
     def _use(self, warp: ModelWarp, alone: bool) -> Use:
-        """An instruction that leaves the CTA a warp that can continue."""
+        """A random instruction after which at least one warp of the CTA can continue."""
         random, threads = self._random, self._threads()
         choice = random.random()
         number = random.randrange(min(random.choice([1, 4]), self._barriers))
@@ -172,7 +176,7 @@ class RandomCtas:
     def _bar(self, warp: ModelWarp, alone: bool, number: int, threads: dict[str, int]) -> Use:
         random = self._random
         count = WARP_THREADS * random.choice([0, 0, random.randint(1, warp.cta.size)])
-        # The warp that would be the last to wait arrives instead, unless no arrival is needed.
+        # The last warp that does not wait arrives without waiting.
         mode = BarrierMode.ARV if alone else random.choice(_MODES)
         in_registers = random.randrange(2), random.randrange(2)
         packed = all(in_registers)
@@ -193,7 +197,7 @@ class RandomCtas:
             fields["reduction"] = random.choice(list(BarrierReduction)).value
         fields |= {"Ra": _RA} if in_registers[0] else {"barrier": number}
         fields |= {"Rb": _RB} if in_registers[1] else {"count": count}
-        if packed:  # in one register, or in two of which each has more
+        if packed:  # both in one register, or in two that have other bits as well
             number = count = PACKED_COUNT.put(number, count)
             if random.randrange(2):
                 fields["Rb"] = _RA
@@ -233,7 +237,9 @@ def _play(
 
 
 def check_random(bench: Bench) -> None:
-    """CTAs of all sizes, with all barriers and with few, errors reported and not, in a hurry and at leisure."""
+    """CTAs of all sizes, with all barriers and with three, errors reported and not, at high and low
+    issue rates.
+    """
     cycles = 20_000 if bench.thorough else 1_500
     unreported = ALL_REPORTED & ~(
         1 << WarpError.ILLEGAL_INSTR_PARAM2.value | 1 << WarpError.ILLEGAL_INSTR_PARAM.value
@@ -248,7 +254,7 @@ def check_random(bench: Bench) -> None:
 
 
 def traces_of(driver: BarrierDriver) -> View:
-    """What is worth seeing of the unit."""
+    """The traced signals of the unit."""
     dut = driver.dut
     instruction, barrier = dut.queue.request, dut.view
     return View(
@@ -297,11 +303,11 @@ def traces_of(driver: BarrierDriver) -> View:
 
 
 def record(bench: Bench) -> None:
-    """Some CTAs on eight warps, for the waveform."""
+    """Runs some CTAs on eight warps for the waveform."""
     _play(bench, PRESETS["default"], 600, traces=True)
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     for check in (check_random, record):
         check(bench)

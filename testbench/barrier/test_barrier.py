@@ -1,4 +1,4 @@
-"""The barrier unit: its testbench, shorter, and what a random run does not say."""
+"""The barrier unit: the short form of its testbench, and directed cases that it does not cover."""
 
 from functools import partial
 
@@ -33,7 +33,7 @@ def test_agrees_with_the_model():
 
 
 def test_a_waiting_warp_continues_soon_after_the_last_arrival():
-    """The last arrival lets everybody go within eight cycles."""
+    """All warps resume within eight cycles of the last arrival."""
     cycles = {}
 
     def source(driver, ctx, room, more):
@@ -64,7 +64,9 @@ def test_a_waiting_warp_continues_soon_after_the_last_arrival():
 
 
 class Pair:
-    """A CTA of two warps of which the first waits, until the second arrives or the first is withdrawn."""
+    """A CTA of two warps. The first one waits until the second one arrives or the first one is
+    withdrawn.
+    """
 
     def __init__(self, head_start):
         self.dut, self.head_start = BarrierUnit(PRESETS["tiny"]), head_start
@@ -72,7 +74,9 @@ class Pair:
         self.withdrawn = []
 
     async def cycles(self, ctx, count):
-        """Records the unit's outputs, and ends the request when it answers or releases the warp."""
+        """Runs ``count`` cycles: records the unit's outputs, and ends the withdrawal request when
+        it is answered or the warp released.
+        """
         dut = self.dut
         for _ in range(count):
             _, _, resume, waiting, withdrawn, warp = await ctx.tick().sample(
@@ -127,14 +131,15 @@ class Pair:
         await self.cycles(ctx, 30)
         if self.withdrawn:
             assert (self.waiting, self.resumed, self.withdrawn) == (2, 0, [0])
-            await self.arrive(ctx, 0)  # it comes back
+            await self.arrive(ctx, 0)  # the withdrawn warp arrives again
             await self.cycles(ctx, 30)
         assert (self.waiting, self.resumed) == (0, 3)
 
 
 def test_a_withdrawal_races_with_the_last_arrival():
-    """Either the warp is withdrawn, and the other one waits for it; or both continue, and none is
-    withdrawn."""
+    """Either the first warp is withdrawn and the second one waits, or both resume and none is
+    withdrawn.
+    """
     outcomes = []
     for head_start in range(14):
         pair = Pair(head_start)
@@ -145,8 +150,9 @@ def test_a_withdrawal_races_with_the_last_arrival():
 
 
 def test_the_end_of_a_warp_completes_two_barriers():
-    """Two warps wait at a barrier each, at which the other has arrived. When the third ends, both
-    continue, and the one that reduced reads its result."""
+    """Two warps wait at a barrier each, at which the other has arrived. When the third one ends,
+    both resume, and the one that reduced reads its result.
+    """
 
     def arrival(mode, number, **fields):
         return Use(
@@ -182,11 +188,15 @@ def test_the_end_of_a_warp_completes_two_barriers():
     passes(body)
 
 
-async def bereave(ctx, dut, head_start, apart, scale):
-    """A CTA of three warps: one waits, one has arrived without waiting. These others end, one behind the other, while
-    the arrival of the first is taken back, so that the barrier asks for no more warps than have
-    arrived. Which of the waiting warps continue, and which are withdrawn. In the end the first has
-    ended, too."""
+async def withdraw_while_others_end(ctx, dut, head_start, apart, scale):
+    """Ends warps of a CTA of three while the waiting one is being withdrawn.
+
+    Warp 0 waits, warp 1 has arrived without waiting. Warps 1 and 2 end ``apart`` cycles after each
+    other, so that the barrier expects no more warps than have arrived. Finally warp 0 ends.
+
+    Returns:
+        The warps that resumed, and the warps that were withdrawn.
+    """
     words = {10 * scale: (0, SYNC), 20 * scale: (1, ARRIVE)}
     start = 40 * scale
     ends = {start + head_start: 1, start + head_start + apart: 2, 90 * scale - 1: 0}
@@ -226,7 +236,7 @@ async def bereave(ctx, dut, head_start, apart, scale):
 
 @pytest.mark.parametrize("preset", ["default", "least"])
 def test_a_barrier_does_not_release_a_warp_that_is_being_withdrawn(preset):
-    """The one that waits is either withdrawn or released, never both, whenever the others end."""
+    """The waiting warp is either withdrawn or released, never both, at any distance of the ends."""
     dut, outcomes, serial = (
         units_of(PRESETS[preset]).barrier(PRESETS[preset]),
         set(),
@@ -238,7 +248,9 @@ def test_a_barrier_does_not_release_a_warp_that_is_being_withdrawn(preset):
         ctx.set(dut.report_mask, tb_barrier.ALL_REPORTED)
         for head_start in range(-6, 8, 1 + serial):
             for apart in (1,) if serial else (1, 2):
-                resumed, withdrawn = await bereave(ctx, dut, head_start, apart, 5 if serial else 1)
+                resumed, withdrawn = await withdraw_while_others_end(
+                    ctx, dut, head_start, apart, 5 if serial else 1
+                )
                 assert resumed + withdrawn == [0], (head_start, apart)
                 outcomes.add(len(withdrawn))
 

@@ -1,4 +1,4 @@
-"""What the barrier unit's testbench needs of warps and of what they execute."""
+"""Warps and instructions for the testbench of the barrier unit."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +9,9 @@ from testbench.handmade import ALL
 
 @dataclass(eq=False)
 class ModelWarp:
-    """What the warp model's barriers need of a warp; instances are compared by identity, as warps
-    are."""
+    """The part of a warp that the warp model's barriers use. Instances are compared by identity,
+    like warps.
+    """
 
     slot: int
     cta: Any
@@ -32,7 +33,9 @@ class ModelWarp:
 
 @dataclass(frozen=True)
 class Use:
-    """An instruction that a warp executes: its word, the threads, and what its registers Ra and Rb hold."""
+    """An instruction that a warp executes: its word, thread masks, and the values of its registers
+    Ra and Rb.
+    """
 
     word: int
     active: int = ALL

@@ -1,1 +1,1 @@
-"""The conversion unit, against the warp model and the thread model."""
+"""Testbench of the conversion unit, against the warp model and the thread model."""

@@ -1,4 +1,6 @@
-"""Conversions to execute: words of every form, values at the edges of types, and what the warp model makes of them."""
+"""Conversions to execute: words of every form, values at the edges of types, and their results in
+the warp model.
+"""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -33,10 +35,10 @@ from testbench.instructions.functions import BOUNDS, near
 BANK = 3
 BANK_BYTES = 256
 _REGISTERS = 32
-"""Of a launch by hand."""
+"""Number of registers of a single-instruction launch."""
 GUARD = 2
 FUNCTIONS = (*BOUNDS, *OF_DOUBLES)
-"""Functions of MUFU that the machine has."""
+"""The functions of MUFU that the machine has."""
 _WORD = (1 << 32) - 1
 INTEGERS = [
     0,
@@ -97,7 +99,7 @@ _POWERS = [
     126,
     127,
 ]
-"""Exponents of numbers that are edges of something."""
+"""Exponents near the limits of integer types and formats."""
 
 
 _SIZES_OF = {FloatFormat.F16: (10, 5), FloatFormat.F32: (23, 8), FloatFormat.F64: (52, 11)}
@@ -116,11 +118,15 @@ _RANGE_ENDS = [
         -1 - end - fraction,
     )
 ]
-"""Exponents at the ends of the formats' ranges: the largest numbers, the least normal and subnormal ones, halves."""
+"""Exponents at the ends of the formats' ranges: of the largest number, the smallest normal and
+subnormal ones, and half of that.
+"""
 
 
 def _float_edges(form: FloatFormat) -> list[int]:
-    """Patterns of a format: powers of two and their neighbours, subnormal numbers, infinities, and none."""
+    """Patterns of a format: powers of two and their neighbours, subnormal numbers, infinities,
+    NaNs.
+    """
     fraction, exponent = _SIZES_OF[form]
     bias, infinity = (1 << exponent - 1) - 1, (1 << exponent) - 1 << fraction
     positive = [
@@ -142,16 +148,20 @@ def _float_edges(form: FloatFormat) -> list[int]:
 _EDGES: dict[FloatFormat | None, list[int]] = {None: INTEGERS} | {
     form: _float_edges(form) for form in FloatFormat
 }
-"""Of integers, and of each format."""
+"""Edges of integers (None), and of each format."""
 
 
 @dataclass(frozen=True)
 class ConversionCase:
-    """An instruction, what it reads, and what it writes. Vectors have an element a thread.
+    """An instruction with its operands and expected results. Lists have an element per thread.
 
-    ``constant`` is what the constant operand reads, a word and the next one, ``fault`` why it cannot. ``before``:
-    registers. ``error`` is reported; ``after`` are the registers that it writes, ``conditions`` CC, in ``threads``,
-    which execute it.
+    Attributes:
+        constant: The word of the constant operand, and the next one.
+        fault: The error of reading the constant.
+        before: Registers before the instruction.
+        error: The reported error.
+        after: Registers that the instruction writes.
+        conditions: CC that the instruction writes; None if it does not.
     """
 
     word: int
@@ -174,12 +184,12 @@ class ConversionCase:
 
     @property
     def writes(self) -> bool:
-        """Whether it writes anything."""
+        """Whether it writes a register or CC."""
         return bool(self.threads) and (bool(self.after) or self.conditions is not None)
 
     @property
     def wide(self) -> int:
-        """Where in its bank the upper word of a constant of 64 bits is; 0 if there is none."""
+        """Offset in the bank of the upper word of a 64-bit constant; 0 without one."""
         values = self.form.values(self.word)
         return values["offset"] + 4 if self.form.variant == "c" and is_wide_source(values) else 0
 
@@ -190,7 +200,7 @@ class ConversionCase:
 
     @property
     def reads_pair(self) -> bool:
-        """Whether it is two registers."""
+        """Whether its source is a register pair."""
         return self.reads and is_wide_source(self.form.values(self.word))
 
 
@@ -200,13 +210,13 @@ def is_wide_source(values: Mapping[str, int]) -> bool:
 
 
 def edges(form: FloatFormat) -> list[int]:
-    """Patterns of a format at the edges of something."""
+    """Patterns of a format at its edges."""
     return list(_EDGES[form])
 
 
 def random_pattern(source: random.Random, form: FloatFormat) -> int:
-    """Of a format: near the integers, in the range of a narrower format, a bit below it, or anywhere; a few bits of the
-    fraction, or many.
+    """A random pattern of a format: near the integers, in or a little below the range of a narrower
+    format, or any; with few or many bits of fraction.
     """
     fraction, exponent = _SIZES_OF[form]
     bias, bits = (1 << exponent - 1) - 1, source.getrandbits(fraction)
@@ -220,7 +230,7 @@ def random_pattern(source: random.Random, form: FloatFormat) -> int:
 def calculated(
     function: MultiFunction, words: NDArray[np.uint32], saturate: int = 0
 ) -> NDArray[np.uint32]:
-    """What the warp model makes of words."""
+    """The results of a MUFU function in the warp model."""
     read: Any = SimpleNamespace(a=words)
     result = mufu(
         read, {"function": function.value, "absolute_a": 0, "negate_a": 0, "saturate": saturate}
@@ -232,7 +242,9 @@ def calculated(
 def converted(
     operation: ConversionOperation, sources: list[int], fields: Mapping[str, int]
 ) -> list[int]:
-    """What the warp model makes of sources of up to 64 bits, one register or two."""
+    """The results of a conversion in the warp model, for sources of up to 64 bits in one or two
+    registers.
+    """
     compute = {
         ConversionOperation.FLOAT_TO_FLOAT: f2f,
         ConversionOperation.FLOAT_TO_INTEGER: f2i,
@@ -251,13 +263,16 @@ def converted(
 
 
 def forms_of(floats: bool) -> tuple[Form, ...]:
-    """The instructions of the unit in a machine with floating point, or without."""
+    """The forms of the unit in a machine with or without floating point."""
     return CONVERSION_FORMS if floats else SERIAL_FORMS
 
 
 def random_word(source: random.Random, form: Form, floats: bool = True, **chosen: int) -> int:
-    """A word of a form that is not refused, with any value in fields that are not chosen; with ``floats`` by a machine
-    that has floating point. Constants are in BANK, and a few beyond its end; there are _REGISTERS registers."""
+    """A random legal word of a form for a machine with or without ``floats``; the ``chosen`` fields
+    are given.
+
+    Constants are in BANK, a few beyond its end. There are _REGISTERS registers.
+    """
 
     def register() -> int:
         return (
@@ -290,7 +305,7 @@ def random_word(source: random.Random, form: Form, floats: bool = True, **chosen
 
 
 def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> list[int]:
-    """A source for every thread, edges among them."""
+    """A random source for every thread, edges among them."""
     kind = None
     if form.name in ("MUFU", "F2I", "F2F"):
         kind = FloatFormat(values.get("source", FloatFormat.F32.value))
@@ -307,8 +322,9 @@ def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> l
 
 @cache
 def _bank(seed: int) -> bytes:
-    """What the constant bank holds: integers and single-precision numbers, of which some are two of half precision; in
-    its second half numbers of 64 bits."""
+    """The content of the constant bank: integers, single-precision numbers and pairs of
+    half-precision numbers; in its second half numbers of 64 bits.
+    """
     source, half = random.Random(seed), BANK_BYTES // 2
     words = [source.choice(INTEGERS + _EDGES[FloatFormat.F32]) & _WORD for _ in range(half // 4)]
     numbers = [source.choice(INTEGERS + _EDGES[FloatFormat.F64]) for _ in range(half // 8)]
@@ -329,7 +345,9 @@ def case_of(
     guard: int = ALL,
     report_mask: int = ALL,
 ) -> ConversionCase:
-    """An instruction with random sources, and what the warp model does; against the thread model, too."""
+    """A case with random sources and the results of the warp model, which are compared with the
+    thread model.
+    """
     values = form.values(word)
     patterns, bank = _patterns(source, form, values), _bank(source.randrange(8))
     before = {
@@ -386,7 +404,9 @@ def case_of(
 
 
 def _compare(case: ConversionCase, values: Values, patterns: list[int], bank: bytes) -> None:
-    """The warp model and the thread model agree; MUFU's results are as near as they have to be."""
+    """Checks that the warp model and the thread model agree, and that MUFU's results are within
+    their error bounds.
+    """
     if case.error is not WarpError.NONE:
         assert not case.after
         assert case.conditions is None
@@ -416,7 +436,7 @@ def _compare(case: ConversionCase, values: Values, patterns: list[int], bank: by
 def random_case(
     source: random.Random, form: Form, report_mask: int, floats: bool = True
 ) -> ConversionCase:
-    """Any word of a form that a machine has, executed by any threads, rarely by none."""
+    """A case with a random word of a form, executed by random threads, rarely by none."""
     guard = source.choice([ALL, ALL, source.getrandbits(32), 0 if source.random() < 0.3 else ALL])
     active = source.choice([ALL, source.getrandbits(32) | 1 << source.randrange(32)])
     return case_of(
@@ -430,7 +450,9 @@ def random_case(
 
 
 def every_type(floats: bool = True) -> Iterator[tuple[Form, int]]:
-    """Each combination of types, rounding, parts and signs, from registers: forms with words that a machine has."""
+    """Each combination of types, rounding, parts and signs, with a register source: pairs of form
+    and word, legal on the machine.
+    """
     for form in forms_of(floats):
         if form.variant not in ("r", ""):
             continue

@@ -1,4 +1,4 @@
-"""Drives the conversion unit with instructions of many warps, and compares all that it does."""
+"""Drives the conversion unit with instructions of many warps, and compares all its outputs."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -18,16 +18,16 @@ from testbench.execute.constant_server import ConstantServer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 
 _DISPATCH_CYCLES = 3
-"""From an instruction's selection to its dispatch."""
+"""Cycles from the selection of an instruction to its dispatch."""
 _GATHER_CYCLES = 4
-"""From an instruction's selection to its gather, at least."""
+"""The minimum number of cycles from the selection of an instruction to its gather."""
 _NO_BARRIER = 7
 _SEQUENCES = 1 << 16
 
 
 @dataclass
 class _Flying:
-    """An instruction that was selected."""
+    """A selected instruction in flight."""
 
     case: ConversionCase
     sequence: int
@@ -37,18 +37,19 @@ class _Flying:
 
 
 class ConvertDriver(UnitDriver):
-    """Plays cases, each on a warp that has nothing else under way.
+    """Executes cases, each on a warp that has no other one in flight.
 
     Parameters:
-        bench: Whose random numbers decide when instructions come; reports differences.
-        params: Sizes of the hardware.
-        idle: How often no instruction is selected although there is room, and the lanes have no time.
+        bench: Source of random numbers for the times of instructions; reports differences.
+        params: Parameters of the hardware.
+        idle: Probability that no instruction is selected although there is room, and that the lanes
+            are busy.
         delay: Cycles by which the lanes are later.
         report_mask: Errors that are reported.
 
     Attributes:
-        done: Instructions that are complete.
-        cycles: Name of an instruction -> cycles from its selection to its completion.
+        done: Number of completed instructions.
+        cycles: For each instruction name, the cycles from selection to completion.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class ConvertDriver(UnitDriver):
         self._sequence = bench.random.randrange(_SEQUENCES)
 
     async def _drive(self, ctx: Any) -> None:
-        """All cases."""
+        """Executes all cases."""
         ctx.set(self.dut.report_mask, self._report_mask)
         self._advance(ctx)
         async for done, error in self._ticks(
@@ -104,7 +105,9 @@ class ConvertDriver(UnitDriver):
         return [self._name(flying) for flying in self._flying]
 
     def _advance(self, ctx: Any) -> None:
-        """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
+        """Selects a case, with the given probability, and dispatches the one selected some cycles
+        ago.
+        """
         chosen, case = None, self._case
         idle = (
             case is None
@@ -119,18 +122,18 @@ class ConvertDriver(UnitDriver):
         offer(ctx, self.dut.dispatch, self._coming.popleft())
 
     def _free_warp(self) -> int | None:
-        """A warp that has nothing under way."""
+        """A random warp without an instruction in flight; None if there is none."""
         free = set(range(self._params.warps)) - {flying.warp for flying in self._flying}
         return self.bench.random.choice(sorted(free)) if free else None
 
     def _select(self, case: ConversionCase, warp: int) -> dict[str, Any]:
-        """The dispatch of a case."""
+        """Selects a case for a warp; returns the payload of its dispatch."""
         self._sequence = (self._sequence + 1) % _SEQUENCES
         self._flying.append(_Flying(case, self._sequence, warp, self.lanes.now))
         for number, vector in case.before.items():
             self.lanes.registers[warp, number] = list(vector)
         self.lanes.conditions[warp] = [0] * WARP_THREADS
-        # The serial unit does not ask for what it does not need.
+        # The serial unit does not request a word that it does not need.
         if (
             case.threads
             and case.error is WarpError.NONE
@@ -154,7 +157,7 @@ class ConvertDriver(UnitDriver):
         }
 
     def _ended(self, operation: LaneOperation) -> None:
-        """An operation of the lanes has taken effect."""
+        """Records an operation that the lanes have executed."""
         flying = next(
             (flying for flying in self._flying if flying.sequence == operation.sequence), None
         )
@@ -175,7 +178,7 @@ class ConvertDriver(UnitDriver):
             )
 
     def _error(self, event: Any) -> None:
-        """A reported error, right before its instruction's completion."""
+        """Compares a reported error, which precedes the completion of its instruction."""
         flying = self._flying[0]
         self.bench.expect(
             f"{self._name(flying)}: error, pc, warp",
@@ -187,7 +190,7 @@ class ConvertDriver(UnitDriver):
     def _complete(
         self, sequence: int, warp: int, write_barrier: int, read_barrier: int, at_once: bool
     ) -> None:
-        """The oldest instruction is complete: compares what it has done."""
+        """Compares the effects of the oldest instruction, which has completed."""
         bench, flying = self.bench, self._flying.popleft()
         case, where = flying.case, self._name(flying)
         bench.expect(
@@ -203,7 +206,7 @@ class ConvertDriver(UnitDriver):
         gathers = [operation for operation in flying.operations if operation.gather]
         writes = [operation for operation in flying.operations if not operation.gather]
         read = case.writes and (case.reads or case.read_barrier != _NO_BARRIER)
-        # A lane reads a register at a time.
+        # A lane reads one register at a time.
         words = 1 + (self._params.serial and case.reads_pair)
         bench.expect(
             f"{where}: gathers",

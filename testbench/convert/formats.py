@@ -1,4 +1,6 @@
-"""Values of patterns: integers of a type, floating-point numbers of a format, as Python's numbers."""
+"""Values of bit patterns as Python numbers: integers of a type, floating-point numbers of a
+format.
+"""
 
 import math
 from fractions import Fraction
@@ -17,14 +19,16 @@ _FORMATS = {
 
 
 def typed(pattern: int, code: int) -> int:
-    """The value of the low bits of a pattern in an integer type: bits 0 and 1 of its code are the size, 2 the sign."""
+    """The value of the low bits of a pattern in an integer type. Bits 1:0 of its code are the size,
+    bit 2 the sign.
+    """
     size = _SIZES[code & 3]
     pattern &= (1 << size) - 1
     return pattern - (1 << size) if code >> 2 and pattern >> size - 1 else pattern
 
 
 def unpacked(pattern: int, form: int) -> Fraction | float:
-    """The value of a pattern: infinities and NaN as Python's."""
+    """The value of a floating-point pattern; infinities and NaN are Python's."""
     fraction, exponent = _FORMATS[form]
     power, rest = pattern >> fraction & (1 << exponent) - 1, pattern & (1 << fraction) - 1
     negative = pattern >> fraction + exponent & 1

@@ -1,10 +1,15 @@
 """Makes the table of MUFU's functions: ``python -m testbench.convert.make_table [--check]``.
 
-In each interval a parabola goes through the function at the three zeros of a Chebyshev polynomial, in 120 bits, and its
-coefficients are rounded. In the first interval of a function that begins with a number that is exact, such as log2(1),
-C0 is changed so that the value there is exact, too; and in the last interval of RCP, so that the reciprocal of the
-largest significand is rounded up as it has to be: compiled division corrects any reciprocal but this one. With
-``--check`` nothing is written; exit code 1 if the table in the repository is another one. Needs gmpy2.
+In each interval a parabola goes through the function at the three zeros of a Chebyshev polynomial,
+computed with 120 bits, and its coefficients are rounded.
+
+There are two corrections. If the function is exact at the beginning of its first interval, as
+log2(1) is, C0 is changed so that the table is exact there, too. In the last interval of RCP, C0 is
+changed so that the reciprocal of the largest significand is rounded up: compiled division corrects
+any reciprocal but this one.
+
+With ``--check`` no file is written; exit code 1 if the table in the repository differs. Needs
+gmpy2.
 """
 
 import sys
@@ -28,7 +33,9 @@ _LARGEST = (
     (1 << DISTANCE_BITS - 1) - (1 << DISTANCE_BITS - 15),
     (_ONE >> 1) + (1 << UNIT - 25) + 1,
 )
-"""Where the largest significand is in its interval, and the least value that is rounded to more than 1 / 2."""
+"""Distance of the largest significand in its interval, and the smallest value that is rounded to
+more than 1 / 2.
+"""
 _HEAD = '''"""The coefficients of MUFU's functions, made by ``python -m testbench.convert.make_table``.
 
 :mod:`rtl.isa.functions` says what they mean.
@@ -44,7 +51,7 @@ _TAIL = ''')
 
 
 def value(coefficients: tuple[int, int, int], d: int) -> int:
-    """What the machine calculates of a row."""
+    """The machine's result for a row at distance ``d``, in fixed point."""
     c0, c1, c2 = coefficients
     return c0 + (c1 * d + 2 * c2 * (d * d >> DISTANCE_BITS) >> DISTANCE_BITS - 1)
 
@@ -57,8 +64,11 @@ def _rows(
     exact: int | None = None,
     last: tuple[int, int] | None = None,
 ) -> Iterator[tuple[int, int, int]]:
-    """The rows of a function from ``first`` on, whose value there is ``exact``; ``last``: its least value at a distance
-    in the last row."""
+    """The rows of a function from ``first`` on.
+
+    ``exact`` is its exact value at ``first``, ``last`` a distance in the last row and the minimum
+    value there.
+    """
     node = gmpy2.sqrt(gmpy2.mpfr(3)) / 2
     half = gmpy2.mpfr(width) / (2 * count)
     for number in range(count):
@@ -74,7 +84,7 @@ def _rows(
 
 
 def table_text() -> str:
-    """The file."""
+    """The text of the file."""
     with gmpy2.context(precision=_PRECISION):
         quarter = gmpy2.const_pi() / 2
         sections = {
@@ -92,7 +102,7 @@ def table_text() -> str:
 
 
 def _section(title: str, rows: Iterator[tuple[int, int, int]]) -> Iterator[str]:
-    """The rows of a function in the file, one a line."""
+    """The lines of the rows of a function."""
     yield f"    # {title}\n"
     for c0, c1, c2 in rows:
         yield f"    ({c0}, {c1}, {c2}),\n"
@@ -110,7 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     changes = PATH.read_text(encoding="utf-8") != text
     if check:
         return int(changes)
-    if changes:  # a file that was written just now makes compiled models unknown to processes that have read it
+    # a newer file would invalidate compiled models in processes that have read the older one
+    if changes:
         write_file(PATH, text.encode())
     return 0
 

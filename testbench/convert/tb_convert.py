@@ -1,7 +1,8 @@
-"""The conversion unit: bit counts, conversions of every type, MUFU's functions; registers, CC, order and barriers.
+"""The conversion unit: bit counts, conversions of every type, MUFU's functions.
 
-Every instruction is executed by the warp model, whose results must be those of the thread model, and by the
-hardware, whose operations of the lanes must leave the same registers and CC.
+Every instruction is executed by the warp model, whose results must equal those of the thread model,
+and by the hardware, whose operations of the lanes must leave the same registers and CC, in order
+and with the same scoreboards.
 """
 
 import random
@@ -58,12 +59,14 @@ def _play(
 
 
 def check_forms(bench: Bench) -> None:
-    """Random words of every form, by some threads or none, with and without a reported missing constant."""
+    """Random words of every form, by some threads or none, with missing constants reported and
+    not.
+    """
     count = 40 if bench.thorough else 4
     for number, params in enumerate((*_SIZES, SERIAL)):
         mask = 0 if number == 1 else ALL_REPORTED
         forms = forms_of(params.floats)
-        # A serial instruction takes as long as thirty others.
+        # A serial instruction takes as many cycles as thirty others.
         each = 1 if params.serial and not bench.thorough else count
         cases = [
             random_case(bench.random, form, mask, params.floats)
@@ -75,7 +78,7 @@ def check_forms(bench: Bench) -> None:
 
 
 def check_corners(bench: Bench) -> None:
-    """Missing constants, reported and not; results that go nowhere, with CC and without; threads that are none."""
+    """Missing constants, reported and not; results to RZ, with and without CC; single threads."""
     for params, mask in product((_SIZES[0], SERIAL), (0, ALL_REPORTED)):
         cases = []
         for form in forms_of(params.floats):
@@ -121,7 +124,7 @@ def check_types(bench: Bench) -> None:
 
 
 def check_functions(bench: Bench) -> None:
-    """Every function of many numbers, those at the edges among them, by the datapath and by the warp model."""
+    """Every function of many numbers, edges included: the datapath against the warp model."""
     count, cycles = 200_000 if bench.thorough else 1_500, DATAPATH_STAGES + FUNCTION_DELAY
     dut, source = (
         ConversionDatapath(True, True),
@@ -130,7 +133,7 @@ def check_functions(bench: Bench) -> None:
     edges = np.array(EDGES, np.uint32)
     for function in FUNCTIONS:
         for saturate in (0, 1):
-            # Any number at all, and numbers from 2**-24 to 2**24.
+            # Random patterns, and numbers from 2**-24 to 2**24.
             words: Any = np.concatenate(
                 [
                     edges,
@@ -173,7 +176,7 @@ def check_functions(bench: Bench) -> None:
 async def _pass(
     dut: ConversionDatapath, words: Any, found: list[int], instruction: Any, cycles: int, ctx: Any
 ) -> None:
-    """Sends numbers through the datapath."""
+    """Sends numbers through the datapath, one per cycle, and collects the results in ``found``."""
     ctx.set(dut.instruction, instruction)
     for position in range(len(words) + cycles):
         if position < len(words):
@@ -184,8 +187,11 @@ async def _pass(
 
 
 def check_formats(bench: Bench, floats: bool = True) -> None:
-    """Numbers of every format in every other, and within it, as integers of every type, and these in every format; by
-    the datapath and by the warp model: edges, and numbers at random. Without ``floats`` what such a machine has.
+    """Conversions between all formats and integer types, and rounding to integers: the datapath
+    against the warp model.
+
+    Sources are edges and random numbers. Without ``floats`` only the conversions of a machine
+    without floating point.
     """
     count, random = 2_000 if bench.thorough else 50, bench.random
     dut, jobs = (
@@ -298,7 +304,7 @@ async def _convert(dut: ConversionDatapath, jobs: Any, found: list[int], ctx: An
 
 
 def check_crowd(bench: Bench) -> None:
-    """Instructions that come as fast as there is room; they are taken one at a time."""
+    """Instructions as fast as there is room; the unit executes one at a time."""
     form = next(form for form in CONVERSION_FORMS if form.name == "MUFU")
     count = 600 if bench.thorough else 24
     cases = [
@@ -312,7 +318,9 @@ def check_crowd(bench: Bench) -> None:
 
 
 def record(bench: Bench) -> None:
-    """What 64-bit division begins with, for the waveform: U64 to F32, the reciprocal, F32 to U64."""
+    """The first instructions of a 64-bit division for the waveform: U64 to F32, the reciprocal, F32
+    to U64.
+    """
     source, words = (
         random.Random(0),
         (
@@ -330,7 +338,7 @@ def record(bench: Bench) -> None:
 
 
 def traces_of(driver: ConvertDriver) -> View:
-    """What is worth seeing of the unit."""
+    """The traced signals of the unit."""
     dut = driver.dut
     current, datapath = dut.compute.current, dut.compute.datapath
     port, gather, write = dut.port, dut.port.gather, dut.port.write
@@ -368,7 +376,7 @@ def traces_of(driver: ConvertDriver) -> View:
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     for check in (
         check_forms,
         check_corners,

@@ -1,4 +1,4 @@
-"""The conversion unit: decoder, functions and bounds by themselves, the whole by its testbench."""
+"""The conversion unit: decoder, functions and bounds, the unit by its testbench."""
 
 import os
 import random
@@ -39,7 +39,9 @@ passes = partial(simulation.passes, "convert")
 
 
 def test_what_a_lane_converts_by_itself():
-    """POPC, and I2I up to 32 bits: every pair of types, numbers at their edges, signs taken away and turned."""
+    """POPC, and I2I up to 32 bits: every pair of types, numbers at their edges, absolute and
+    negated.
+    """
     source, dut = random.Random(0), NarrowConversion()
     edges = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF]
 
@@ -164,7 +166,7 @@ def test_only_a_table_that_has_changed_is_written(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("function", [MultiFunction.RCP, MultiFunction.RSQ, MultiFunction.LG2])
 def test_every_significand_is_near_enough(function):
-    """All significands; exponents that are even and odd, and those where a logarithm is near 0."""
+    """All significands, with even and odd exponents, and with those where a logarithm is near 0."""
     for exponent in (126, 127, 128):
         for first in range(0, 1 << 23, 1 << 20):
             words = np.arange(first, first + (1 << 20), dtype=np.uint32) | np.uint32(exponent << 23)
@@ -174,7 +176,7 @@ def test_every_significand_is_near_enough(function):
 
 
 def _fused(a, b, c, *, negated: int = 0):
-    """A * b + c, or c - a * b."""
+    """``a * b + c``, or with ``negated`` ``c - a * b``, rounded once."""
     fields = {"flush": 0, "round": 0, "saturate": 0, "negate_b": negated, "negate_c": 0}
     words: Any = SimpleNamespace(
         **{name: part.view(np.uint32) for name, part in zip("abc", (a, b, c), strict=True)}
@@ -184,7 +186,9 @@ def _fused(a, b, c, *, negated: int = 0):
 
 
 def test_every_significand_has_its_reciprocal_and_its_root():
-    """By the steps that compiled rcp.rn and sqrt.rn do, which round to nearest if the function is good enough."""
+    """The steps of compiled rcp.rn and sqrt.rn round to nearest, if the function is accurate
+    enough.
+    """
     one = np.float32(1)
     for exponent in (127, 128):
         for first in range(0, 1 << 23, 1 << 20):
@@ -223,7 +227,7 @@ def test_a_dense_sample_is_near_enough(function, lowest, highest):
 
 @pytest.mark.parametrize("function", [MultiFunction.SIN, MultiFunction.COS])
 def test_sines_of_radians_are_near_enough(function):
-    """As compiled code makes them, by RRO."""
+    """Radians are converted as compiled code does, by RRO."""
     words = np.linspace(-np.pi, np.pi, 1_000_003).astype(np.float32).view(np.uint32)
     read: Any = SimpleNamespace(b=words)
     turns: Any = rro(read, {"mode": 0, "absolute_b": 0, "negate_b": 0}).value
@@ -235,7 +239,7 @@ def test_sines_of_radians_are_near_enough(function):
 
 
 def test_square_roots_are_near_enough():
-    """As compiled code approximates them: the reciprocal of RSQ."""
+    """The square root is the reciprocal of RSQ, as in compiled code."""
     for exponent in (126, 127):
         words = np.arange(0, 1 << 23, 3, dtype=np.uint32) | np.uint32(exponent << 23)
         inverse = calculated(MultiFunction.RSQ, words)

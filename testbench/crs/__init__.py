@@ -1,1 +1,3 @@
-"""The call/return stack: its driver, cases, random operations, and the stack as a plain list."""
+"""Testbench of the call/return stack: driver, directed cases, random operations, reference
+model.
+"""

@@ -1,6 +1,7 @@
-"""Directed lives of a warp's stack, on chip: what each operation does, each kind of token, each error, each limit.
+"""Directed cases of a stack on chip: each operation, each kind of token, each error, each limit.
 
-The first line of each docstring is what it checks. The cases that need memory are in ``cases_memory``.
+The first line of the docstring of a case is the name of the check. Cases that need memory are in
+``cases_memory``.
 """
 
 from rtl.isa.errors import WarpError
@@ -22,35 +23,37 @@ from testbench.crs.steps import (
 USER_LIMIT = 2 * CRS_GRANULE // TOKEN_BYTES - TRAP_RESERVE
 """Tokens that user mode may hold in a region of two granules."""
 PENDING = (TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP)
-"""Kinds that threads wait for after they have left early."""
+"""Token kinds on which threads may be pending: they have left the active mask early."""
 _HOLDING = (TokenKind.SYNC, TokenKind.DIVERGE)
 _ALL = 0xFFFF_FFFF
 _OVER = codes_of({})
-"""All threads were killed: no token revives any."""
+"""The codes of a warp whose threads were all killed: no token makes any of them active."""
 _BOUNDARIES = (0, 1, 3, 4, 5, 15, 16, 17, USER_LIMIT - 1, USER_LIMIT)
 
 
 def numbered(index: int) -> StackToken:
-    """A token like no other near it: the kinds alternate, each token is for one thread."""
+    """Token number ``index``. It differs from its neighbours: the kinds alternate, and each token
+    has the mask of one thread.
+    """
     kinds = _HOLDING + PENDING
     return StackToken(kinds[index % len(kinds)], 8 * index + 0x1000, 1 << index % 32)
 
 
 def pushed(first: int, end: int) -> Source:
-    """Pushes the numbered tokens from ``first`` up to ``end``."""
+    """Pushes the numbered tokens from ``first`` up to, but not including, ``end``."""
     for index in range(first, end):
         token = numbered(index)
         assert (yield push(token.kind, token.pc, token.mask)).error is WarpError.NONE
 
 
 def launched(stack: WarpStack, granules: int, tokens: int) -> Source:
-    """A launch, and the first ``tokens`` numbered tokens on the stack."""
+    """Launches a warp and pushes the first ``tokens`` numbered tokens."""
     yield stack.launch(granules)
     yield from pushed(0, tokens)
 
 
 def taken_off(stack: WarpStack, count: int) -> Source:
-    """Takes the topmost tokens, all numbered ones, off one by one."""
+    """Pops the topmost ``count`` tokens, which must be numbered ones, one by one."""
     for _ in range(count):
         token = stack.reference.tokens[-1]
         outcome = yield unwind(aimed_at(token))
@@ -63,7 +66,7 @@ def _depth(stack: WarpStack) -> Step:
 
 
 def _every_depth(stack: WarpStack) -> Source:
-    """Tokens come back one by one from every depth"""
+    """Tokens are popped one by one from every depth"""
     yield stack.launch(2)
     for depth in _BOUNDARIES:
         yield from pushed(0, depth)
@@ -76,7 +79,7 @@ def _every_depth(stack: WarpStack) -> Source:
 
 
 def _every_way_down(stack: WarpStack) -> Source:
-    """An unwind finds the lowest token under any number of dead ones"""
+    """An unwind finds the lowest token below any number of tokens of killed threads"""
     yield stack.launch(2)
     for depth in _BOUNDARIES[1:]:
         yield push(TokenKind.SYNC, pc=0x40, mask=0xF0)
@@ -90,7 +93,7 @@ def _every_way_down(stack: WarpStack) -> Source:
 
 
 def _overflow(stack: WarpStack) -> Source:
-    """A push beyond the limit is refused, with its pair if it has one"""
+    """A push beyond the limit is refused, also the first push of a pair"""
     yield from launched(stack, 2, USER_LIMIT - 1)
     assert (yield push(TokenKind.SYNC, pair=True)).error is WarpError.STACK_OVERFLOW
     yield from pushed(USER_LIMIT - 1, USER_LIMIT)
@@ -104,7 +107,7 @@ def _overflow(stack: WarpStack) -> Source:
 
 
 def _on_chip_alone(stack: WarpStack) -> Source:
-    """Without memory there are the entries on chip, in any mode"""
+    """Without memory the limit is the number of entries on chip, in every mode"""
     for trap in (0, 1):
         yield stack.launch(0)
         yield stack.ask(StackOperation.SET_MODE, trap)
@@ -122,7 +125,7 @@ def _on_chip_alone(stack: WarpStack) -> Source:
 
 
 def _modes(stack: WarpStack) -> Source:
-    """The trap handler may fill the reserved entries, user mode may not even add to them"""
+    """The trap handler may fill the reserved entries; user mode can't push to them"""
     yield from launched(stack, 1, TRAP_RESERVE)
     assert (yield push(TokenKind.SYNC)).error is WarpError.STACK_OVERFLOW
     yield stack.ask(StackOperation.SET_MODE, 1)
@@ -140,7 +143,7 @@ def _modes(stack: WarpStack) -> Source:
 
 
 def _holding_kinds(stack: WarpStack) -> Source:
-    """SYNC and DIVERGE revive the threads that wait for nothing else"""
+    """SYNC and DIVERGE make the threads active that are not pending on another token"""
     yield stack.launch(0)
     for kind in _HOLDING:
         yield push(TokenKind.SYNC, pc=0x8, mask=_ALL)
@@ -156,7 +159,7 @@ def _holding_kinds(stack: WarpStack) -> Source:
 
 
 def _pending_kinds(stack: WarpStack) -> Source:
-    """BREAK, CONTINUE, RETURN, EXIT and LONGJMP revive their own threads, and no thread may still wait there"""
+    """BREAK, CONTINUE, RETURN, EXIT and LONGJMP revive pending threads; others are an error"""
     yield stack.launch(0)
     for kind in PENDING:
         others = {
@@ -176,7 +179,7 @@ def _pending_kinds(stack: WarpStack) -> Source:
 
 
 def _kinds_that_stop_no_unwind(stack: WarpStack) -> Source:
-    """QUAD, TRAP and MASKS make an unwind fail, NONE is skipped"""
+    """An unwind that reaches QUAD, TRAP or MASKS fails; it skips NONE"""
     for kind in (TokenKind.QUAD, TokenKind.TRAP, TokenKind.MASKS):
         yield stack.launch(0)
         yield push(kind, pc=0x48, mask=_ALL)
@@ -194,7 +197,7 @@ def _kinds_that_stop_no_unwind(stack: WarpStack) -> Source:
 
 
 def _quads(stack: WarpStack) -> Source:
-    """POP_QUAD takes a QUAD token from the top, from under holes too, and fails at any other and without its threads"""
+    """POP_QUAD pops a QUAD token on top or under holes; other tokens and threads are errors"""
     yield stack.launch(0)
     assert (yield unwind({ThreadCode.NONE: _ALL}, quad=True)).error is WarpError.STACK_ERROR
     yield push(TokenKind.SYNC, pc=0x8, mask=_ALL)
@@ -211,7 +214,7 @@ def _quads(stack: WarpStack) -> Source:
 
 
 def _dead_above_living(stack: WarpStack) -> Source:
-    """A token of the wrong kind, and a QUAD token without its threads, hide those below from an unwind"""
+    """An unwind fails at a token of the wrong kind, and at a QUAD token of other threads"""
     odd = (TokenKind.QUAD, TokenKind.TRAP, TokenKind.MASKS)
     for quad, below, above in (
         (True, TokenKind.QUAD, (*odd, *_HOLDING, *PENDING)),
@@ -226,7 +229,7 @@ def _dead_above_living(stack: WarpStack) -> Source:
 
 
 def _ends(stack: WarpStack) -> Source:
-    """An empty stack ends the warp, unless a thread still waits for something"""
+    """An empty stack ends the warp, unless a thread is still pending"""
     yield stack.launch(0)
     outcome = yield unwind({ThreadCode.EXIT: 0x00FF_FFFF})
     assert (outcome.empty, outcome.error) == (True, WarpError.NONE)
@@ -240,7 +243,7 @@ def _ends(stack: WarpStack) -> Source:
 
 
 def _failing_unwind(stack: WarpStack) -> Source:
-    """An unwind that fails far below leaves everything unchanged"""
+    """An unwind that fails far below the top leaves the stack unchanged"""
     yield stack.launch(2)
     for depth in (3, 4, 13, stack.on_chip, stack.on_chip + 1, 30):
         yield push(TokenKind.QUAD, mask=1)
@@ -253,7 +256,7 @@ def _failing_unwind(stack: WarpStack) -> Source:
 
 
 def _misaligned(stack: WarpStack) -> Source:
-    """A pc that is no instruction's is an error, and the token stays"""
+    """A misaligned pc is an error, and its token stays on the stack"""
     yield stack.launch(0)
     for bit in range(3):
         yield push(TokenKind.SYNC, pc=0x40 | 1 << bit, mask=1)
@@ -262,7 +265,7 @@ def _misaligned(stack: WarpStack) -> Source:
 
 
 def _disabled(stack: WarpStack) -> Source:
-    """A request that is not enabled does nothing"""
+    """A request that is not enabled has no effect"""
     yield stack.launch(-(-(stack.on_chip + TRAP_RESERVE) * TOKEN_BYTES // CRS_GRANULE))
     for depth in (0, 3, stack.on_chip):
         yield from pushed(stack.depth, depth)
@@ -274,7 +277,7 @@ def _disabled(stack: WarpStack) -> Source:
 
 
 def _call_limit(stack: WarpStack) -> Source:
-    """The API call depth stops at its limit: calls fail, prepared ones set the kill bit"""
+    """At the limit of the API call depth a call fails, and a prepared call sets the kill bit"""
     call, prepare = StackOperation.CALL, StackOperation.PREPARE_CALL
     yield stack.launch(8, check_calls=True)
     for index in range(API_CALL_LIMIT):
@@ -298,7 +301,7 @@ def _call_limit(stack: WarpStack) -> Source:
 
 
 def _calls_without_limit(stack: WarpStack) -> Source:
-    """Without the check calls are counted modulo 256"""
+    """With the check disabled the API call depth is counted modulo 256"""
     yield stack.launch(9)
     for index in range(260):
         outcome = yield push(
@@ -311,7 +314,7 @@ def _calls_without_limit(stack: WarpStack) -> Source:
 
 
 def _uncounted_calls(stack: WarpStack) -> Source:
-    """Only RETURN tokens that were counted lower the API call depth"""
+    """Only counted RETURN tokens decrement the API call depth"""
     yield stack.launch(0, check_calls=True)
     yield push(TokenKind.RETURN, 0x40, 1, operation=StackOperation.CALL)
     yield push(TokenKind.RETURN, 0x48, 2, operation=StackOperation.CALL)
@@ -356,4 +359,4 @@ CASES: tuple[Start, ...] = (
     _uncounted_calls,
     _relaunch,
 )
-"""Each begins with a launch."""
+"""All cases of this file. Each begins with a launch."""

@@ -1,4 +1,6 @@
-"""Directed lives of a warp's stack in memory: write-backs, the stack pointer, holes, faults, moves."""
+"""Directed cases of a stack in memory: write-backs, the stack pointer, holes, faults, moved
+regions.
+"""
 
 from dataclasses import replace
 
@@ -34,7 +36,7 @@ def _write_back(stack: WarpStack) -> Step:
 
 
 def _example(stack: WarpStack) -> Source:
-    """125 tokens are 128 to the stack pointer, and come back from memory under three holes"""
+    """The pointer of 125 tokens reads 128; they are popped from memory below three holes"""
     yield stack.launch(9)
     for index in range(125):
         yield push(TokenKind.SYNC, 8 * index, 1 << index % 32)
@@ -55,7 +57,7 @@ def _example(stack: WarpStack) -> Source:
 
 
 def _bytes(stack: WarpStack) -> Source:
-    """Tokens lie in memory byte by byte as they should, with holes behind the topmost"""
+    """Tokens in memory have the documented bytes, with holes up to a whole line"""
     yield stack.launch(1)
     yield push(TokenKind.RETURN, 0x1122_3348, 0x5566_7788, operation=StackOperation.CALL)
     yield push(TokenKind.LONGJMP, 0xFFFF_FFF8, 0x8000_0001)
@@ -75,7 +77,7 @@ def _bytes(stack: WarpStack) -> Source:
 
 
 def _write_backs(stack: WarpStack) -> Source:
-    """A write-back leaves memory current at every depth, and the stack unchanged"""
+    """After a write-back memory is current at every depth, and the stack is unchanged"""
     yield stack.launch(2)
     for depth in (0, 1, 3, 4, 5, 15, 16, 17, 31, USER_LIMIT):
         yield from pushed(0, depth)
@@ -113,7 +115,7 @@ def _clamps(stack: WarpStack) -> Source:
 
 
 def _deepest(stack: WarpStack) -> Source:
-    """The largest region there is: tokens come and go at every power of two, and up to the limit"""
+    """In the largest region tokens are pushed and popped at every power of two and at the limit"""
     limit = CRS_LIMIT // TOKEN_BYTES - TRAP_RESERVE
     yield stack.launch(CRS_LIMIT // CRS_GRANULE)
     for depth in (*(1 << bit for bit in range(6, DEPTH_BITS - 1)), limit - 8):
@@ -131,7 +133,7 @@ def _deepest(stack: WarpStack) -> Source:
 
 
 def _forgets(stack: WarpStack) -> Source:
-    """SET_POINTER drops what is on chip without writing it"""
+    """SET_POINTER drops the lines on chip without writing them back"""
     yield from launched(stack, 1, 3)
     yield _set(stack, 4)
     assert stack.memory.read(stack.region, LINE_BYTES) == 4 * _HOLE
@@ -145,14 +147,14 @@ def _forgets(stack: WarpStack) -> Source:
 
 
 def taken_back(stack: WarpStack, count: int) -> Source:
-    """Takes off ``count`` numbered tokens at the bottom, with any holes above."""
+    """Pops the lowest ``count`` numbered tokens, with any holes above each of them."""
     for index in reversed(range(count)):
         assert (yield unwind(aimed_at(numbered(index)))).pc == numbered(index).pc
         assert stack.depth == index
 
 
 def _holes(stack: WarpStack) -> Source:
-    """Holes anywhere in memory are skipped, whole lines of them too"""
+    """An unwind skips holes anywhere in memory, also whole lines of them"""
     tokens = 24
     for kept in (0x80_0001, 0x00_8420, 0xF0_000F, 0x00_0000, 0x00_1000):
         yield stack.launch(2)
@@ -173,7 +175,7 @@ def _holes(stack: WarpStack) -> Source:
 
 
 def _strange_kinds(stack: WarpStack) -> Source:
-    """A kind in memory that is none makes the unwind fail; bits that mean nothing are ignored"""
+    """An undefined kind in memory makes the unwind fail; undefined bits are ignored"""
     for kind in (0x09, 0x0F, 0x0A, 0x0B, 0x08, 0x10, 0x11, 0xFF):
         yield stack.launch(1)
         yield _write_back(stack)
@@ -205,8 +207,7 @@ def _quad_in_memory(stack: WarpStack) -> Source:
 
 
 def _moves(stack: WarpStack) -> Source:
-    """GET_BASE returns the address of the warp's memory, SET_BASE moves it, and the stack with
-    it"""
+    """GET_BASE returns the base address of the warp's memory; SET_BASE moves it with the stack"""
     yield stack.launch(2, local=3)
     assert (yield stack.ask(StackOperation.GET_BASE)).value == stack.reference.base
     yield from pushed(0, 40)
@@ -221,7 +222,7 @@ def _moves(stack: WarpStack) -> Source:
 
 
 def _fault_on_spill(stack: WarpStack) -> Source:
-    """Each line that memory cannot take is a fault of its warp"""
+    """Each spilled line that memory refuses is a fault of its warp"""
     yield stack.launch(2)
     unmapped = range(stack.region + 2 * LINE_BYTES, stack.region + stack.size)
     stack.memory.refusing.add(unmapped)
@@ -235,7 +236,9 @@ def _fault_on_spill(stack: WarpStack) -> Source:
 
 
 def _patiently(stack: WarpStack, step: Step) -> Source:
-    """Memory works again, though a line that it refused before may still be on its way: twice is enough."""
+    """Repeats a step once if it fails: a line that memory refused earlier may still be in
+    flight.
+    """
     outcome = yield replace(step, may_fault=True)
     if outcome.error is WarpError.MMU_FAULT:
         yield _get(stack)
@@ -244,7 +247,7 @@ def _patiently(stack: WarpStack, step: Step) -> Source:
 
 
 def _fault_on_fill(stack: WarpStack) -> Source:
-    """An unwind that needs a line that memory cannot give fails and changes nothing"""
+    """An unwind that needs a line that memory refuses fails and changes nothing"""
     yield stack.launch(3)
     region = range(stack.region, stack.region + stack.size)
     for depth, wanted in ((stack.on_chip + 1, 0), (42, 12), (64, 40)):
@@ -256,7 +259,8 @@ def _fault_on_fill(stack: WarpStack) -> Source:
                 Request(StackOperation.UNWIND, codes=aimed_at(numbered(wanted))), fault=_FAULT
             )
             assert (yield _get(stack)).value == whole_lines(depth)
-        yield replace(push(TokenKind.SYNC), may_fault=True)  # its line may have left the chip
+        # the line of this token may have been spilled
+        yield replace(push(TokenKind.SYNC), may_fault=True)
         stack.memory.refusing.remove(region)
         yield from _patiently(stack, unwind(aimed_at(numbered(wanted))))
         assert stack.depth == wanted
@@ -264,7 +268,7 @@ def _fault_on_fill(stack: WarpStack) -> Source:
 
 
 def _under_way(stack: WarpStack) -> Source:
-    """A write-back that is requested while lines are in flight ends when memory has all of them"""
+    """A write-back requested while lines are in flight ends when memory has all of them"""
     for depth in range(9, 17):
         for idle in range(12):
             yield from launched(stack, 2, depth)
@@ -274,8 +278,7 @@ def _under_way(stack: WarpStack) -> Source:
 
 
 def _in_vain(stack: WarpStack) -> Source:
-    """A line that a failed unwind has requested, and that memory refuses, does not affect the next
-    unwind"""
+    """A refused fill of an unwind that failed does not affect the next unwind"""
     yield from launched(stack, 2, 11)
     yield push(TokenKind.QUAD)
     yield from pushed(12, 28)
@@ -304,4 +307,4 @@ CASES: tuple[Start, ...] = (
     _under_way,
     _in_vain,
 )
-"""Each begins with a launch."""
+"""All cases of this file. Each begins with a launch."""

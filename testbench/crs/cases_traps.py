@@ -1,4 +1,4 @@
-"""Directed lives of a warp's stack around its trap handler: frames that are restored, warps that end."""
+"""Directed cases of a stack with trap frames: frames that are restored, warps that end."""
 
 from dataclasses import replace
 
@@ -26,7 +26,9 @@ from testbench.crs.steps import (
 _PC = 0x4008
 _ACTIVE = 0x0000_00FF
 _SAVED = ((0x100, 0x200), (0x400, 0x800), (0x1000, 0x2000))
-"""The masks of BREAK and CONTINUE, RETURN and LONGJMP, EXIT and KILLED."""
+"""The masks of the MASKS tokens of a frame: BREAK and CONTINUE, RETURN and LONGJMP, EXIT and
+KILLED.
+"""
 _CODES = codes_of(
     {
         ThreadCode.BREAK: 0x100,
@@ -39,12 +41,12 @@ _CODES = codes_of(
     ThreadCode.NONE,
 )
 _PATIENCE = 60
-"""So many tries that the line has come before the last."""
+"""Retries of a step until the line that it needs has arrived."""
 _TRAP = StackToken(TokenKind.TRAP, _PC, _ACTIVE)
 
 
 def _entered(stack: WarpStack) -> Source:
-    """Enters the trap handler."""
+    """Enters the trap handler and pushes a frame."""
     yield stack.ask(StackOperation.SET_MODE, 1)
     depth = whole_lines(stack.depth) + TOKENS_PER_LINE
     yield from frame(stack.depth, _TRAP, *_SAVED)
@@ -52,20 +54,22 @@ def _entered(stack: WarpStack) -> Source:
 
 
 def _trapped(stack: WarpStack, granules: int, depth: int) -> Source:
-    """Launches a warp that enters the trap handler with ``depth`` numbered tokens."""
+    """Launches a warp that enters the trap handler with ``depth`` numbered tokens on its stack."""
     yield from launched(stack, granules, depth)
     yield from _entered(stack)
 
 
 def _left(stack: WarpStack, depth: int) -> Source:
-    """Leaves it by its frame, which takes along the holes over ``depth`` tokens."""
+    """Leaves the trap handler by restoring its frame; the holes above the lower ``depth`` tokens
+    are popped with it.
+    """
     outcome = yield restore()
     assert outcome == Outcome(resume=True, kind=TokenKind.TRAP, pc=_PC, mask=_ACTIVE, codes=_CODES)
     assert stack.depth == depth
 
 
 def _frames(stack: WarpStack) -> Source:
-    """A frame gives masks and pc back at every depth, from under any number of tokens of any kind"""
+    """RESTORE returns masks and pc at every depth, from below any number of tokens of any kind"""
     for depth in (0, 1, 2, 3, 4, 15, 16, USER_LIMIT - 1, USER_LIMIT):
         for above in (0, 1, 3, 4, 9, 12):
             yield from _trapped(stack, 2, depth)
@@ -77,7 +81,7 @@ def _frames(stack: WarpStack) -> Source:
                     TokenKind.EXIT,
                     TokenKind.TRAP,
                 )[index % 5]
-                # A TRAP token that no line begins with is none.
+                # A TRAP token that does not begin a line is not a frame.
                 yield push(
                     TokenKind.NONE if kind is TokenKind.TRAP and index % 4 == 0 else kind,
                     0x40,
@@ -88,7 +92,7 @@ def _frames(stack: WarpStack) -> Source:
 
 
 def _off(stack: WarpStack, depth: int) -> Source:
-    """Takes the topmost of ``depth`` numbered tokens off."""
+    """Pops the topmost tokens, up to seven, of a stack of ``depth`` numbered tokens."""
     if depth:
         token = numbered(depth - 1)
         assert (yield unwind(aimed_at(token))).pc == token.pc
@@ -96,7 +100,7 @@ def _off(stack: WarpStack, depth: int) -> Source:
 
 
 def _deep(stack: WarpStack) -> Source:
-    """A frame that has left the chip comes back, and what lies under it"""
+    """A spilled frame is restored, and the tokens below it are intact"""
     yield from _trapped(stack, 6, 22)
     yield from pushed(0, 50)
     yield from _left(stack, 22)
@@ -104,7 +108,7 @@ def _deep(stack: WarpStack) -> Source:
 
 
 def _modes(stack: WarpStack) -> Source:
-    """What leaves the handler by its frame is in user mode again, even if there is no frame"""
+    """RESTORE returns to user mode, also when it fails for lack of a frame"""
     for framed in (True, False):
         yield from launched(stack, 1, TRAP_RESERVE)
         if framed:
@@ -118,7 +122,7 @@ def _modes(stack: WarpStack) -> Source:
 
 
 def _room(stack: WarpStack) -> Source:
-    """Who enters if there is room has the reserve if there was, and stays in user mode if not"""
+    """A conditional entry has the reserve if there is room; else the warp stays in user mode"""
     yield from launched(stack, 1, TRAP_RESERVE)
     yield stack.ask(StackOperation.SET_MODE, 3)
     yield from frame(stack.depth, _TRAP, *_SAVED)
@@ -133,7 +137,7 @@ def _room(stack: WarpStack) -> Source:
 
 
 def _calls(stack: WarpStack) -> Source:
-    """Counted calls above the frame are closed, those below are not"""
+    """RESTORE subtracts the counted calls above the frame from the call depth, no others"""
     yield stack.launch(2, check_calls=True)
     for _ in range(2):
         yield push(TokenKind.RETURN, 0x40, 1, operation=StackOperation.CALL)
@@ -146,7 +150,7 @@ def _calls(stack: WarpStack) -> Source:
 
 
 def _nested(stack: WarpStack) -> Source:
-    """The topmost frame is the first to be restored"""
+    """The topmost of two nested frames is restored first"""
     yield from _trapped(stack, 2, 5)
     yield stack.ask(StackOperation.SET_MODE, 0)
     yield push(TokenKind.SYNC, 0x40, 1)
@@ -164,7 +168,7 @@ def _nested(stack: WarpStack) -> Source:
 
 
 def _broken(stack: WarpStack) -> Source:
-    """An invalid frame is an error, and leaves everything unchanged"""
+    """An invalid frame is an error and leaves the stack unchanged"""
     masks = StackToken(TokenKind.MASKS, 0, 0)
     for tokens, error in (
         ([StackToken(TokenKind.TRAP, _PC, 0), masks, masks, masks], WarpError.STACK_ERROR),
@@ -187,8 +191,11 @@ def _broken(stack: WarpStack) -> Source:
 
 
 def _overlapping(stack: WarpStack) -> Source:
-    """A thread that a frame has in several masks has the first of killed, exit, longjmp, return, continue, break; one
-    that is active is not dead"""
+    """The masks of a frame may overlap: a fixed order of kinds decides each thread's code
+
+    The first mask of killed, exit, longjmp, return, continue, break that has the thread determines
+    its code; an active thread is neither killed nor exited.
+    """
     codes = (
         ThreadCode.KILLED,
         ThreadCode.EXIT,
@@ -221,7 +228,7 @@ def _overlapping(stack: WarpStack) -> Source:
 
 
 def _rewritten(stack: WarpStack) -> Source:
-    """What the handler writes into its frame in memory is what is restored"""
+    """A frame that the handler has changed in memory is restored as changed"""
     yield from _trapped(stack, 2, 6)
     yield stack.ask(StackOperation.WRITE_BACK)
     stack.learn()
@@ -235,7 +242,7 @@ def _rewritten(stack: WarpStack) -> Source:
 
 
 def _lowest(stack: WarpStack) -> Source:
-    """Under a frame in the lowest line there is nothing that could go with it"""
+    """RESTORE of a frame in the lowest line leaves an empty stack"""
     for granules in (0, 1):
         yield stack.launch(granules)
         yield from frame(0, StackToken(TokenKind.TRAP, _PC + 3, 1), (0, 0), (0, 0), (0, 0))
@@ -246,7 +253,7 @@ def _lowest(stack: WarpStack) -> Source:
 
 
 def _pushed_on(stack: WarpStack) -> Source:
-    """What follows the way out of a frame goes into the line under it, on chip or still in memory"""
+    """Pushes after RESTORE go into the line below the frame, on chip or still in memory"""
     for depth in (1, 2, 3, 6, 15, USER_LIMIT - 1):
         for above in (0, 16, 40):
             yield from _trapped(stack, 6, depth)
@@ -258,7 +265,7 @@ def _pushed_on(stack: WarpStack) -> Source:
 
 
 def _no_holes(stack: WarpStack) -> Source:
-    """Tokens that a frame takes for holes are gone, in memory as well"""
+    """Tokens that a frame counts as holes are removed, in memory as well"""
     for above in (0, 40):
         yield from launched(stack, 6, 7)
         yield stack.ask(StackOperation.SET_MODE, 1)
@@ -273,7 +280,7 @@ def _no_holes(stack: WarpStack) -> Source:
 
 
 def _fault(stack: WarpStack) -> Source:
-    """A frame that memory can't give is an error, and leaves the stack unchanged"""
+    """A frame that memory can't read is an error and leaves the stack unchanged"""
     yield stack.launch(2)
     region = range(stack.region, stack.region + stack.size)
     yield from pushed(0, 6)
@@ -286,14 +293,15 @@ def _fault(stack: WarpStack) -> Source:
         assert (yield stack.ask(StackOperation.GET_POINTER)).value == 12 + 32
     stack.memory.refusing.remove(region)
     outcome = yield Step(restore().request, may_fault=True)
-    if outcome.error is WarpError.MMU_FAULT:  # a line that was refused before was still on its way
+    # a refused fill of an earlier step was still in flight
+    if outcome.error is WarpError.MMU_FAULT:
         yield stack.ask(StackOperation.GET_POINTER)
         yield from _left(stack, 6)
     yield from _off(stack, 6)
 
 
 def _lost_top(stack: WarpStack) -> Source:
-    """What a frame leaves on top is read again if memory could not give it: by an unwind, and by a push that fails"""
+    """A refused fill of the line below a frame is repeated by the next unwind or push"""
     for depth in (1, 6):
         for pushes in (False, True):
             yield stack.launch(2)
@@ -323,7 +331,7 @@ def _lost_top(stack: WarpStack) -> Source:
 
 
 def _any_pc(stack: WarpStack) -> Source:
-    """Only its TRAP token says how many holes are under a frame: tokens above may have any pc"""
+    """The number of holes below a frame is in its TRAP token only: tokens above may have any pc"""
     yield from _trapped(stack, 2, 6)
     for index in range(stack.on_chip):
         yield push(TokenKind.SYNC, 8 * index + 3, 1)
@@ -333,7 +341,7 @@ def _any_pc(stack: WarpStack) -> Source:
 
 
 def _cleared(stack: WarpStack) -> Source:
-    """A warp that is made to end has nothing on its stack, with any former content"""
+    """CLEAR empties the stack of a warp that ends, whatever it holds"""
     for granules, depths in (
         (0, (0, 1, stack.on_chip // 2 + 1, stack.on_chip)),
         (2, (0, 4, 17, USER_LIMIT)),
@@ -365,4 +373,4 @@ CASES: tuple[Start, ...] = (
     _any_pc,
     _cleared,
 )
-"""Each begins with a launch."""
+"""All cases of this file. Each begins with a launch."""

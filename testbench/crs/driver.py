@@ -1,4 +1,6 @@
-"""Drives the call/return stacks of all warps at once, and compares each result with the reference."""
+"""Drives the call/return stacks of all warps at once, and compares each result with the
+reference.
+"""
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -36,7 +38,7 @@ from testbench.crs.steps import PUSHES, Codes, Shown, Source, Start, Step, WarpS
 from testbench.driver import UnitDriver, flags_in
 
 _SETTLING = 8
-"""Cycles from the last answer of memory until all that follows from it has been seen."""
+"""Cycles without activity after the last response of memory, after which the run ends."""
 _UNWINDS = {
     StackOperation.UNWIND,
     StackOperation.POP_QUAD,
@@ -48,7 +50,9 @@ _LEAVES_DEPTH = _UNWINDS | {StackOperation.SET_POINTER}
 
 @dataclass
 class WarpSignals:
-    """Signals of the testbench for one warp, to be traced: what the hardware does not know, and the depth."""
+    """Testbench signals of one warp for the waveform: pc and active mask, which the stack does not
+    have, and the depth.
+    """
 
     pc: Any
     active: Any
@@ -57,7 +61,9 @@ class WarpSignals:
 
 @dataclass
 class _Pending:
-    """A step that was taken and whose result is to come. ``before`` is the stack without it, if that may be needed."""
+    """A step that was taken and has no result yet. ``before`` is a copy of the stack before it,
+    None unless the step may fault.
+    """
 
     step: Step
     outcome: Outcome
@@ -68,7 +74,7 @@ class _Pending:
 
 @dataclass(frozen=True)
 class _Left:
-    """A depth that a result has left, and the cycle in which it must be known."""
+    """The depth after a result, and the last cycle in which the hardware may report it."""
 
     depth: int
     deadline: int
@@ -76,8 +82,11 @@ class _Left:
 
 @dataclass
 class _Lane:
-    """One warp: where its steps come from, and what is under way. ``outcome`` is that of its last step, ``ready`` the
-    cycle from which on the stack takes the next one."""
+    """The state of one warp: its source of steps, and the steps in flight.
+
+    ``outcome`` is the expected result of the last step, ``ready`` the first cycle in which the
+    stack takes the next one.
+    """
 
     stack: WarpStack
     source: Source
@@ -92,7 +101,7 @@ class _Lane:
     pending: deque[_Pending] = field(default_factory=deque)
 
     def next(self) -> Step | None:
-        """The next step, if there is one just now."""
+        """The next step of the source; None if it has none in this cycle or has ended."""
         try:
             step = self.source.send(self.outcome) if self.started else next(self.source)
         except StopIteration:
@@ -104,12 +113,12 @@ class _Lane:
 
 @lru_cache(maxsize=1 << 12)
 def _code_bits(codes: Codes) -> int:
-    """All threads' codes as the hardware has them."""
+    """The codes of all threads as the bits of the hardware's array."""
     return _bits(_CODES, dict(enumerate(codes)))
 
 
 def _places(layout: Any) -> dict[Any, tuple[int, int]]:
-    """Where each field of a structure begins, and a mask as wide as it is."""
+    """Offset of each field of a structure, and a mask of its width."""
     return {
         name: (field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(layout)
     }
@@ -119,39 +128,39 @@ _CODES, _CONFIGURATION = _places(ThreadCodes), _places(StackConfiguration)
 
 
 def _bits(places: Mapping[Any, tuple[int, int]], values: Mapping[Any, Any]) -> int:
-    """A structure with the given fields, the others being 0."""
+    """The bits of a structure with the given fields; all others are 0."""
     return sum(
         int(getattr(value, "value", value)) << places[name][0] for name, value in values.items()
     )
 
 
 def _numbers(places: Mapping[str, tuple[int, int]], bits: int) -> SimpleNamespace:
-    """The fields of a structure as plain numbers."""
+    """The fields of a structure as integers."""
     return SimpleNamespace(
         **{name: bits >> offset & mask for name, (offset, mask) in places.items()}
     )
 
 
 class Driver(UnitDriver):
-    """Drives a stack with one source of steps a warp.
+    """Drives a stack with one source of steps for each warp.
 
-    A request is put to the stack in a random order of the warps that have one, and stays until it is taken. All that
-    comes back is compared with the reference: results, the depth after an unwind, the kill bit, the bytes in memory
-    after a write-back, faults, and in the end the number of tokens that were pushed.
+    Warps that have a request make it in random order; a request is held until it is taken. All
+    outputs are compared with the reference model: results, the depth after an unwind, the kill bit,
+    the bytes in memory after a write-back, faults, and at the end the number of tokens pushed.
 
     Parameters:
-        bench: What simulates and reports.
-        params: How many warps.
-        random: Order of requests, and the memory's behaviour.
-        behaviour: The memory's.
-        failures: Chance that memory refuses a line.
-        gap: Chance that no request is made in a cycle in which one could be.
-        polite: Requests are made only for warps that the stack says are ready.
+        bench: Simulates and reports.
+        params: Parameters of the SM; the number of warps.
+        random: Random numbers for the order of requests and the behaviour of memory.
+        behaviour: Latency and interval of memory.
+        failures: Probability that memory refuses a line.
+        gap: Probability that no request is made in a cycle in which one could be made.
+        polite: Requests are made only for warps that are ready to take one.
 
     Attributes:
-        stacks: By warp.
+        stacks: The stack of each warp.
         taken: The cycle in which each request was taken.
-        statistics: What was measured.
+        statistics: Cycles, latencies and events of the run.
     """
 
     patience = 4000
@@ -190,7 +199,9 @@ class Driver(UnitDriver):
 
     @property
     def memory_depths(self) -> Mapping[int, int]:
-        """How often so many requests were under way when memory took one, with that one."""
+        """How often each number of requests was in flight when memory took one, including that
+        one.
+        """
         return self._server.depths
 
     def run(
@@ -202,10 +213,13 @@ class Driver(UnitDriver):
         name: str = "",
         signals: Sequence[WarpSignals] | None = None,
     ) -> StackStatistics:
-        """Simulates until every source has ended; returns what was measured.
+        """Simulates until every source has ended; returns the statistics.
 
-        ``starts`` begin the sources by warp; the warps behind have none. ``top`` is what to simulate when the stack
-        is part of it; ``traces``, ``name``: as in :meth:`Bench.simulate`; ``signals`` are set by warp.
+        Args:
+            starts: The sources of the first warps; the remaining warps have none.
+            top: The module to simulate if the stack is a part of it.
+            traces, name: As in :meth:`Bench.simulate`.
+            signals: Waveform signals of each warp, set by the driver.
         """
         self._signals = signals
         self._lanes = [
@@ -263,13 +277,13 @@ class Driver(UnitDriver):
             if self._asked is None:
                 self._ask(ctx)
             if self._asked is None and all(lane.ended and not lane.pending for lane in self._lanes):
-                # A line that was read ahead may let the next one be read.
+                # A line that was prefetched may start the prefetch of the next one.
                 rest = settling if events & {"fill", "spill"} else rest - 1
                 if not rest:
                     return
 
     def _ask(self, ctx: Any) -> None:
-        """Puts the next request to the stack, if there is one."""
+        """Makes the next request of a random warp, if there is one."""
         free = [lane for lane in self._lanes if not lane.blocked and not lane.ended]
         if free and self._polite:
             free = [lane for lane in free if self.cycle >= lane.ready]
@@ -282,7 +296,7 @@ class Driver(UnitDriver):
         ctx.set(self.dut.request.valid, 0)
 
     def _put(self, ctx: Any, lane: _Lane, step: Step) -> None:
-        """Puts a request at the door, where it stays until it is taken."""
+        """Sets the request port to a step; the request is held until it is taken."""
         request, warp = step.request, lane.stack.warp
         ctx.set(
             Value.cast(self.dut.request.payload),
@@ -308,7 +322,7 @@ class Driver(UnitDriver):
         self._asked = lane, step
 
     def _wait(self, events: Collection[str]) -> None:
-        """The request was not taken in this cycle."""
+        """Counts why the request was not taken in this cycle."""
         assert self._asked is not None
         _, step = self._asked
         cause = (
@@ -319,7 +333,7 @@ class Driver(UnitDriver):
             self.statistics.push_waits[cause] += 1
 
     def _take(self, killed: bool) -> None:
-        """The request was taken in this cycle: the reference does the same."""
+        """The request was taken in this cycle: applies it to the reference model."""
         assert self._asked is not None
         lane, step = self._asked
         self._asked = None
@@ -349,7 +363,7 @@ class Driver(UnitDriver):
         lane.pending.append(_Pending(step, lane.outcome, stack.depth, self.cycle, before))
 
     def _finish(self, ctx: Any, result: Any) -> None:
-        """A result is there: it is that of the oldest request of its warp that has none."""
+        """Compares a result with the oldest step in flight of its warp."""
         lane = self._lanes[result.warp]
         self._happened()
         if not lane.pending:
@@ -376,7 +390,7 @@ class Driver(UnitDriver):
         self._show(ctx, stack.warp, step.after, done.depth)
 
     def _compare(self, result: Any, done: _Pending) -> None:
-        """Holds a result against what the reference says."""
+        """Compares a result with that of the reference model."""
         outcome, operation = done.outcome, done.step.request.operation
         got = {
             "resume": bool(result.resume),
@@ -399,7 +413,10 @@ class Driver(UnitDriver):
             self.bench.expect(f"{where}: codes", result.codes, _code_bits(outcome.codes))
 
     def _check_fault(self, lane: _Lane, operation: StackOperation) -> None:
-        """A step has failed because memory did. A refused line fails one unwind, and pushes before that."""
+        """Checks a result with MMU_FAULT against the reads that memory refused.
+
+        A refused line fails one unwind, and any number of pushes before it.
+        """
         lane.read_faults += operation not in PUSHES
         refused = sum(map(lane.stack.owns, self.memory.refused_reads))
         if lane.read_faults > refused or not refused:
@@ -408,7 +425,9 @@ class Driver(UnitDriver):
             )
 
     def _forgive(self, lane: _Lane, done: _Pending) -> None:
-        """That was to be expected: nothing has happened, but that the trap handler is left."""
+        """A step failed with MMU_FAULT, as it may: restores the reference model; RESTORE leaves the
+        trap handler all the same.
+        """
         assert done.before is not None
         done.before.trap &= done.step.request.operation is not StackOperation.RESTORE
         if done.step.request.operation in PUSHES:
@@ -417,8 +436,11 @@ class Driver(UnitDriver):
         lane.outcome = Outcome(error=WarpError.MMU_FAULT)
 
     def _check_entry(self, holes: int, entry: WarpError) -> None:
-        """A cycle after a SET_MODE to the trap handler: holes under its frame, and whether there is room for that. It
-        has none, either, on a line that memory has refused."""
+        """Compares the number of holes below a frame and the room for it, a cycle after SET_MODE
+        has requested the trap handler.
+
+        There is no room either if memory has refused the line of the frame.
+        """
         if self._entering is None:
             return
         (lane, step, expected), self._entering = self._entering, None
@@ -434,8 +456,11 @@ class Driver(UnitDriver):
             )
 
     def _check_left(self, committed: Any) -> None:
-        """The depth that an unwind or SET_POINTER has left is there soon after its result. ``committed``: if one is
-        there, that of which warp."""
+        """Compares the depth that the hardware reports after an unwind or SET_POINTER, and checks
+        that it is reported in time.
+
+        ``committed`` is the report of this cycle, None if there is none.
+        """
         for lane in self._lanes:
             if lane.left is None:
                 continue
@@ -452,7 +477,7 @@ class Driver(UnitDriver):
                 )
 
     def _check_memory(self, stack: WarpStack) -> None:
-        """After a write-back memory has all tokens, and holes behind them up to a whole line."""
+        """Checks memory after a write-back: all tokens, and holes above them up to a whole line."""
         if not stack.reference.granules:
             return
         tokens = stack.reference.tokens
@@ -466,7 +491,7 @@ class Driver(UnitDriver):
             )
 
     def _check_totals(self, server: MemoryServer) -> None:
-        """What can be said at the end."""
+        """Compares the totals of the run: tokens pushed, lines filled and spilled, write faults."""
         events = self.statistics.events
         self.bench.expect("tokens pushed", events["push"], self._pushed)
         self.bench.expect("lines filled", events["fill"], server.reads)
@@ -492,7 +517,7 @@ class Driver(UnitDriver):
         return waiting
 
     def _show(self, ctx: Any, warp: int, shown: Shown | None, depth: int | None = None) -> None:
-        """Sets the warp's signals."""
+        """Sets the waveform signals of a warp."""
         if self._signals is None or warp >= len(self._signals):
             return
         signals = self._signals[warp]

@@ -1,7 +1,8 @@
-"""What the spill and fill engine does when two things happen at once, and when there is nothing to do.
+"""Corner cases of the spill and fill engine: simultaneous events, and no work to do.
 
-A check is of the first warp. Most have no other one: the warp owns the engine, so that every visit and every line can
-be counted. Where two events have to meet in one cycle, the time between them takes every value in turn.
+A check observes the first warp. Most checks have no other one, so that every visit of the engine
+and every line can be counted. Where two events must meet in one cycle, the check tries every
+distance between them.
 """
 
 from collections.abc import Callable
@@ -27,36 +28,36 @@ _PARAMS = SmParams(warps=1)
 _GRANULES = 8
 _CHIP = _PARAMS.stack_tokens
 _MOST_DIRTY = spills_from(_PARAMS) - 1
-"""Dirty lines that may stay on chip while nothing happens."""
+"""Dirty lines that may stay on chip while the stack is idle."""
 _LATE = MemoryBehaviour(latency=(200, 200))
-"""A memory that takes a line at once, and answers when everything else is over."""
+"""A memory that takes a line at once, and responds long after everything else has finished."""
 QUICK = MemoryBehaviour(latency=(1, 1))
-"""A memory that answers before the engine visits the warp once more."""
+"""A memory that responds before the engine visits the warp again."""
 _SLOW = MemoryBehaviour(latency=(1, 1), interval=25)
-"""A memory that keeps a line waiting for longer than a visit takes."""
+"""A memory that keeps a line waiting longer than a visit takes."""
 _BUSY = MemoryBehaviour(latency=(1, 1), interval=100)
-"""A memory that takes a line, and no other one until all tokens of a check are pushed."""
+"""A memory that takes one line, and no other one until all pushes of a check are done."""
 _TAKING = MemoryBehaviour(latency=(8, 8), interval=12)
-"""A memory that takes a line in more cycles than pushes fill it, and answers soon."""
+"""A memory that takes a line in more cycles than pushes need to fill it, and responds soon."""
 _STEADY = MemoryBehaviour(latency=(8, 8))
 _REST = 60
-"""Cycles in which _SLOW has taken all lines that are to leave the chip."""
+"""Cycles in which _SLOW has taken all lines to be spilled."""
 _CONFIRMED_CYCLES = 5
-"""From memory's last answer to the result of the write-back that waited for it."""
+"""Cycles from the last response of memory to the result of the write-back that waits for it."""
 _CROWDED_CYCLES = 60
-"""The same, at most, if other requests go first that wait for lines to leave."""
+"""The same, at most, if requests that wait for spills go first."""
 _SPILL_VISITS = 2
-"""Visits for a line that leaves: one that finds the line, one that finds no other."""
+"""Visits for one spill: one that finds the line, and one that finds no other."""
 
 
 class Observer:
-    """Watches the engine, beside the driver.
+    """Observes the engine during a run of the driver.
 
     Attributes:
-        visits: How many there were.
-        visited: Of which warps.
-        answers: How many writes of the first warp memory has answered.
-        quiet: Cycles since it did.
+        visits: Number of visits of the engine.
+        visited: Warps visited.
+        answers: Responses to writes of the first warp.
+        quiet: Cycles since the last of these responses.
     """
 
     def __init__(self, dut: Any) -> None:
@@ -65,7 +66,7 @@ class Observer:
         self.visited: set[int] = set()
 
     async def serve(self, ctx: Any) -> None:
-        """The testbench; run it in the background."""
+        """Background process of the simulation: samples the engine every cycle."""
         response = self._dut.port.response
         is_answer = response.valid & response.ready & response.payload.write
         is_of_first = response.payload.tag == 0
@@ -86,8 +87,9 @@ Scenario = Callable[[Bench, Driver, Observer, WarpStack], Source]
 def _run(
     bench: Bench, behaviour: MemoryBehaviour, scenario: Scenario, *others: Start
 ) -> StackStatistics:
-    """Plays a scenario, and ``others`` beside it on other warps; the first line of its docstring says what was
-    checked."""
+    """Runs a scenario on the first warp and ``others`` on the following ones. The first line of the
+    scenario's docstring is the name of the check.
+    """
     driver = Driver(bench, replace(_PARAMS, warps=1 + len(others)), Random(0), behaviour)
     observer = Observer(driver.dut)
     driver.observe(observer)
@@ -102,7 +104,7 @@ def _idle(cycles: int) -> Source:
 
 
 def _quiet_engine(bench: Bench, driver: Driver, observer: Observer, stack: WarpStack) -> Source:
-    """The engine visits a warp for what it has to do, and for nothing else"""
+    """The engine visits a warp only when there is work for it"""
 
     def visits_since(before: int, what: str, expected: int) -> None:
         bench.expect(f"visits {what}", observer.visits - before, expected)
@@ -114,20 +116,20 @@ def _quiet_engine(bench: Bench, driver: Driver, observer: Observer, stack: WarpS
     yield from _idle(20)
     visits_since(start, "while few lines are dirty", 0)
 
-    # One push too many: a line leaves.
+    # One push above the limit of dirty lines: a line is spilled.
     yield from pushed(stack.depth, stack.depth + 1)
     yield from _idle(50)
     visits_since(start, "for a line that leaves", _SPILL_VISITS)
     yield from _idle(_LATE.latency[1])
     visits_since(start, "when memory has answered", _SPILL_VISITS)
 
-    # An unwind leaves enough lines on chip.
+    # An unwind leaves free lines on chip.
     start = observer.visits
     yield from taken_off(stack, 1)
     yield from _idle(20)
     visits_since(start, "for an unwind on chip", 0)
 
-    # A write-back waits for memory without a visit; each answer brings one.
+    # A write-back waits for memory without visits; each response causes one.
     start = observer.visits
     spills = driver.statistics.events["spill"]
     yield stack.ask(StackOperation.WRITE_BACK)
@@ -137,7 +139,9 @@ def _quiet_engine(bench: Bench, driver: Driver, observer: Observer, stack: WarpS
 
 
 def _dirty_lines(bench: Bench, driver: Driver, stack: WarpStack, what: str) -> Source:
-    """That few lines are dirty, since a write-back writes no more. Nothing may be under way."""
+    """Counts the lines that a write-back spills: at most the limit may have been dirty. No request
+    may be in flight.
+    """
     before = driver.statistics.events["spill"]
     yield stack.ask(StackOperation.WRITE_BACK)
     dirty = driver.statistics.events["spill"] - before
@@ -146,7 +150,7 @@ def _dirty_lines(bench: Bench, driver: Driver, stack: WarpStack, what: str) -> S
 
 
 def _dirty_at_rest(bench: Bench, driver: Driver, _o: Observer, stack: WarpStack) -> Source:
-    """Dirty lines leave the chip until few are left, though tokens were popped while they did"""
+    """Dirty lines are spilled down to the limit, though tokens are popped meanwhile"""
     for idle in range(0, _SLOW.interval + 4, 2):
         for popped in (0, 1, 4):
             yield from launched(stack, _GRANULES, _CHIP)
@@ -158,7 +162,7 @@ def _dirty_at_rest(bench: Bench, driver: Driver, _o: Observer, stack: WarpStack)
 
 
 def _moved_full(_bench: Bench, _driver: Driver, _o: Observer, stack: WarpStack) -> Source:
-    """A cache full of dirty lines has room again, though the region moved while lines left"""
+    """A cache full of dirty lines has room again, though the region moved during the spills"""
     for idle in range(_SLOW.interval + 8):
         yield from launched(stack, _GRANULES, _CHIP)
         yield from _idle(idle)
@@ -167,11 +171,11 @@ def _moved_full(_bench: Bench, _driver: Driver, _o: Observer, stack: WarpStack) 
 
 
 def _moved_at_spill(bench: Bench, driver: Driver, _o: Observer, stack: WarpStack) -> Source:
-    """Dirty lines leave the chip, though the region moved when one was about to"""
+    """Dirty lines are spilled, though the region moved just before a spill"""
     waiting = (_MOST_DIRTY + 3) * TOKENS_PER_LINE + 1
     for idle in range(0, 24, 3):
-        # Of the lines that leave, memory has the first, the request register the second, the job
-        # register the third. A fourth one waits for that, and no push comes any more.
+        # Of the spilled lines memory has the first, the request register the second and the job
+        # register the third. A fourth one waits for that register, and no push follows.
         yield from launched(stack, _GRANULES, waiting)
         yield from _idle(idle)
         base = stack.allocate(stack.local + _GRANULES)
@@ -185,7 +189,7 @@ def _moved_at_spill(bench: Bench, driver: Driver, _o: Observer, stack: WarpStack
 def _write_backs_of_all(
     bench: Bench, driver: Driver, observer: Observer, stack: WarpStack
 ) -> Source:
-    """A write-back is over with memory's last answer, whether its lines left for it or before"""
+    """A write-back ends with the last response of memory, also for lines spilled before it"""
     tokens = (_MOST_DIRTY + 1) * TOKENS_PER_LINE
     for depth in (1, TOKENS_PER_LINE, tokens):
         for idle in range(0, 12, 2):
@@ -207,7 +211,7 @@ def _write_backs_of_all(
 def _crowded_write_backs(
     bench: Bench, _driver: Driver, observer: Observer, stack: WarpStack
 ) -> Source:
-    """A write-back is over with memory's last answer, though the engine is busy with another warp"""
+    """A write-back ends with the last response of memory, though the engine serves another warp"""
     for depth in range(1, _MOST_DIRTY * TOKENS_PER_LINE + 1):
         yield from launched(stack, _GRANULES, depth)
         yield stack.ask(StackOperation.WRITE_BACK)
@@ -216,27 +220,27 @@ def _crowded_write_backs(
 
 
 def _many_pushes(stack: WarpStack) -> Source:
-    """Lines that leave, one after the other."""
+    """Pushes that spill one line after the other."""
     for _ in range(2):
         yield from launched(stack, _GRANULES, 12 * _CHIP)
 
 
 def _many_writes(bench: Bench, driver: Driver, _o: Observer, stack: WarpStack) -> Source:
-    """Lines wait until memory has answered, if as many writes are under way as can be counted"""
+    """Spills wait for a response of memory when the counter of writes in flight is at its limit"""
     yield from launched(stack, _GRANULES, 4 * _CHIP)
     most = 2 * _PARAMS.stack_lines - 1
     bench.expect("writes under way", max(driver.memory_depths), most)
     yield from taken_off(stack, 2)
     yield from _idle(_LATE.latency[1])
 
-    # An unwind waits as well, if it needs the slots of dirty lines.
+    # An unwind waits as well if it needs the slots of dirty lines.
     yield from pushed(stack.depth, 6 * _CHIP)
     yield unwind(aimed_at(numbered(3 * _CHIP)))
     yield from taken_off(stack, 3 * _CHIP)
 
 
 def _emptied_on_arrival(_bench: Bench, _driver: Driver, _o: Observer, stack: WarpStack) -> Source:
-    """A line that arrives in the cycle in which the stack is emptied counts as gone"""
+    """A fill that arrives in the cycle in which the stack is emptied is dropped"""
     tokens = 40
     yield from launched(stack, _GRANULES, tokens)
     yield stack.ask(StackOperation.WRITE_BACK)
@@ -248,7 +252,7 @@ def _emptied_on_arrival(_bench: Bench, _driver: Driver, _o: Observer, stack: War
 
 
 def _check_turns(bench: Bench) -> StackStatistics:
-    """A warp is visited only if there is something to do for it, whichever warp that is"""
+    """The engine visits only warps that have work, for each of the warps."""
     warps = 4
     driver = Driver(bench, replace(_PARAMS, warps=warps), Random(0), _LATE)
     observer = Observer(driver.dut)
@@ -274,7 +278,7 @@ def _check_turns(bench: Bench) -> StackStatistics:
 
 
 def check_engine(bench: Bench) -> StackStatistics:
-    """The spill and fill engine when two things happen at once, and when there is nothing to do."""
+    """All checks of the spill and fill engine."""
     played = StackStatistics.of(
         _run(bench, behaviour, scenario, *others)
         for behaviour, scenario, *others in (

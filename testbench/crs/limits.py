@@ -1,20 +1,21 @@
-"""How fast the stack has to be: the most cycles that anything may take when its line is on chip.
+"""The limits on the stack's latency and throughput: the most cycles an operation may take when its
+line is on chip.
 
-All limits stand here; everything else in the testbench leaves time to the hardware.
+All limits of the testbench are here; its other checks do not depend on the hardware's timing.
 """
 
 from rtl.isa.tokens import TOKENS_PER_LINE
 from sim.machine.memory_port import MemoryBehaviour
 
 RESULT_CYCLES = 3
-"""From a request that is taken to its result."""
+"""Cycles from the request taken to its result."""
 TOKEN_CYCLES = 2
-"""More for each token that an unwind looks at after the first."""
+"""Additional cycles for each token after the first that an unwind inspects."""
 PUSH_CYCLES = 2
-"""From a push to the next request of the same warp."""
+"""Cycles from a push to the next request of the same warp."""
 LEFT_CYCLES = 1
-"""From a result to the depth that an unwind or SET_POINTER has left."""
+"""Cycles from a result to the report of the new depth, after an unwind or SET_POINTER."""
 REQUESTS_PER_CYCLE = 0.99
-"""Requests taken, with warps enough; the first cycles count."""
+"""Requests taken per cycle with enough warps, including the first cycles of the run."""
 LINE_PER_PUSHES = MemoryBehaviour(latency=(20, 20), interval=TOKENS_PER_LINE)
-"""A memory that takes a line in as many cycles as it has tokens."""
+"""A memory that takes one line in as many cycles as a line has tokens."""

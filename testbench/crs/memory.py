@@ -1,4 +1,4 @@
-"""Memory of the stacks that records refused requests, and refuses requests on demand."""
+"""Memory of the stacks that can refuse requests and records the refused ones."""
 
 from random import Random
 
@@ -8,13 +8,13 @@ from sim.launch.memory import Memory, MemoryFaultError
 class StackMemory(Memory):
     """Memory for :class:`sim.machine.memory_port.MemoryServer`.
 
-    A read or write may fail at random. A write that fails so is done all the same: its stack
-    continues and can be compared. With ``refusing`` all of them fail. The testbench's own ``read``
-    and ``put`` never do.
+    Reads and writes fail at random. A write that fails is done all the same, so that its stack
+    continues and can be compared. Addresses in ``refusing`` always fail. ``read`` and ``put``,
+    which the testbench itself uses, never fail.
 
     Attributes:
-        refused_reads, refused_writes: Addresses that it refused.
-        refusing: Addresses that it refuses.
+        refused_reads, refused_writes: Addresses of the refused requests.
+        refusing: Addresses at which every request fails.
     """
 
     def __init__(self, random: Random | None = None, failures: float = 0.0) -> None:
@@ -32,11 +32,11 @@ class StackMemory(Memory):
         return any(address in refused for refused in self.refusing)
 
     def put(self, address: int, content: bytes) -> None:
-        """Writes ``content``, whatever is refused."""
+        """Writes ``content``; never fails."""
         super().write(address, content)
 
     def read_number(self, address: int, size: int) -> int:
-        """What a port reads."""
+        """The number that a port reads."""
         try:
             if self._refuses(address) or self._fails():
                 raise MemoryFaultError(address)
@@ -46,7 +46,7 @@ class StackMemory(Memory):
             raise
 
     def write(self, address: int, content: bytes | bytearray | memoryview) -> None:
-        """What a port writes."""
+        """Writes ``content`` for a port."""
         try:
             if self._refuses(address):
                 raise MemoryFaultError(address)

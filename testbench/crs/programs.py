@@ -1,4 +1,6 @@
-"""What the kernels ask of the stack: the control flow of their warps, as the warp model retires it."""
+"""The stack operations of the kernels: the control flow of their warps, as the warp model retires
+it.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -33,15 +35,15 @@ _LEAVES = {
     "LONGJMP": ThreadCode.LONGJMP,
     "KIL": ThreadCode.KILLED,
 }
-"""The code of the threads that an instruction removes from the active mask."""
+"""The code of the threads that each instruction removes from the active mask."""
 _CALLS = ("CAL", "JCAL")
 _PATIENCE = 200
-"""Instructions of a warp after which another one's turn comes, if none of them needed the stack."""
+"""Instructions without a stack operation after which the model switches to another warp."""
 _WRITE_BACK_CHANCE = 0.03
 
 
 def _codes(masks: WarpMasks) -> Codes:
-    """Each thread's code in some masks."""
+    """The code of each thread, from the masks of a warp."""
     disabled: Mapping[ThreadCode, int] = {
         code_for(kind): getattr(masks, name) for kind, name in DISABLED_BY.items()
     }
@@ -53,7 +55,7 @@ def _name(record: Retirement) -> str:
 
 
 def requests_of(record: Retirement) -> list[Request]:
-    """What a retired instruction asked of its warp's stack, first request first."""
+    """The stack requests of a retired instruction, in order."""
     requests = []
     for index, token in enumerate(record.pushed):
         operation = StackOperation.PUSH
@@ -91,7 +93,7 @@ def requests_of(record: Retirement) -> list[Request]:
 
 
 class _Program:
-    """A kernel's run: it has as many of the hardware's warps as its CTA needs."""
+    """One run of a kernel, on as many warps of the hardware as its CTA needs."""
 
     def __init__(self, name: str, launch: Launch, limit: int) -> None:
         self.name = name
@@ -100,18 +102,18 @@ class _Program:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, or enough was seen of it."""
+        """Whether the program has ended or has reached the limit of requests."""
         return self.left <= 0 or self.machine.error_status is not None or not self.machine.live
 
 
 class ProgramQueue:
-    """Runs programs on warps of the stack, as many at once as there is room for.
+    """Runs programs on the warps of the stack, as many at once as fit.
 
     Parameters:
-        programs: Names and launches, in the order in which they begin.
-        warps: The hardware's; at least as many as a CTA has.
-        random: Where memory is written back in between.
-        limit: Requests after which a program has been seen enough.
+        programs: Names and launches, in the order in which they start.
+        warps: Number of hardware warps; at least as many as a CTA has.
+        random: Random numbers for the times of write-backs.
+        limit: Requests after which a program is stopped.
 
     Attributes:
         compared: Retired instructions whose outcome was compared.
@@ -129,7 +131,7 @@ class ProgramQueue:
         self.written_back = 0
 
     def source(self, stack: WarpStack) -> Source:
-        """The steps of one of the hardware's warps."""
+        """The steps of one hardware warp."""
         while True:
             self._begin()
             if stack.warp in self._places:
@@ -143,7 +145,7 @@ class ProgramQueue:
                 return
 
     def _begin(self) -> None:
-        """Gives warps to the next programs, as long as there are enough."""
+        """Assigns free warps to the next programs, as long as there are enough."""
         while self._waiting and self._waiting[0].machine.slots <= len(self._free):
             program = self._waiting.popleft()
             for slot in range(program.machine.slots):
@@ -152,7 +154,7 @@ class ProgramQueue:
                 self._places[warp] = program, slot
 
     def _play(self, stack: WarpStack, program: _Program, slot: int) -> Source:
-        """One slot of a program, CTA after CTA."""
+        """The steps of one warp slot of a program, CTA after CTA."""
         machine, running = program.machine, None
         idle = 0
         while not program.over:
@@ -204,7 +206,9 @@ def _compare(
     before: list[StackToken],
     after: list[StackToken],
 ) -> None:
-    """Holds the last outcome and the stack before and after against what the instruction did."""
+    """Compares the last outcome, and the stack before and after it, with the retired
+    instruction.
+    """
     where = f"{name}, pc {record.pc:#x} of warp {record.warp}"
     assert outcome.error is record.error, f"{where}: {outcome.error.name}, not {record.error.name}"
     assert outcome.empty == record.terminated, f"{where}: end of the warp"

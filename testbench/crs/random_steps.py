@@ -1,4 +1,4 @@
-"""Random operations on one warp's stack, which mean something: unwinds look for tokens that are there."""
+"""Random operations on one warp's stack. Unwinds search mostly for tokens that exist."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from testbench.crs.steps import (
 
 _GRANULES = (0, 1, 1, 2, 2, 6)
 _GRANULES_OF_FAULTS = (1, 1, 2)
-"""So few that an unwind has a chance to come through."""
+"""Region sizes in granules; small, so that an unwind has a chance to succeed without a fault."""
 _KINDS = (
     TokenKind.SYNC,
     TokenKind.DIVERGE,
@@ -39,12 +39,14 @@ _ODD_KINDS = (TokenKind.QUAD, TokenKind.TRAP, TokenKind.NONE, TokenKind.MASKS)
 _ENDS = (ThreadCode.EXIT, ThreadCode.KILLED, ThreadCode.RETURN)
 _RARE = 0.01
 _MOOD_LENGTH = 40
-"""The most operations of a mood."""
+"""The maximum number of operations of one mood."""
 
 
 @dataclass(frozen=True)
 class _Mood:
-    """What a warp likes to do for a while: the chance of a push, and how far below the top an unwind looks."""
+    """A distribution of operations that a warp uses for a while: probability of a push, and depths
+    of unwinds below the top.
+    """
 
     push: float
     depths: tuple[int, ...]
@@ -61,7 +63,9 @@ _MOODS = (
 
 
 def _random_codes(stack: WarpStack, random: Random, depths: tuple[int, ...]) -> Codes:
-    """Codes for an unwind: mostly such that some token ``depths`` below the top stops it."""
+    """Thread codes for an unwind: mostly such that a token one of ``depths`` below the top stops
+    it.
+    """
     tokens = stack.reference.tokens
     if not tokens or random.random() < 0.1:
         choices = _ENDS if random.random() < 1 - _RARE else tuple(ThreadCode)
@@ -99,7 +103,7 @@ def _push(stack: WarpStack, random: Random, pair: bool) -> Step:
 
 
 def _move(stack: WarpStack) -> Iterator[Step]:
-    """The stack's memory moves to another place, as software does it."""
+    """Moves the memory of the stack to another address, as software does."""
     yield stack.ask(StackOperation.WRITE_BACK)
     base = stack.allocate(stack.local + stack.reference.granules)
     stack.copy_to(base)
@@ -107,7 +111,7 @@ def _move(stack: WarpStack) -> Iterator[Step]:
 
 
 def _set(stack: WarpStack, random: Random) -> Iterator[Step]:
-    """The pointer is set anywhere, to tokens that are in memory."""
+    """Sets the pointer to a random depth, after a write-back."""
     yield stack.ask(StackOperation.WRITE_BACK)
     stack.learn()
     depth = random.choice(
@@ -121,8 +125,9 @@ def _set(stack: WarpStack, random: Random) -> Iterator[Step]:
 
 
 def _trap(stack: WarpStack, random: Random) -> Iterator[Step]:
-    """The trap handler is entered, if there is room or whether there is or not, does something, and is mostly left the
-    way it was entered."""
+    """Enters the trap handler, conditionally or not, executes some operations there, and mostly
+    leaves by restoring the frame.
+    """
     yield stack.ask(StackOperation.SET_MODE, random.choice((1, 3)))
     if not stack.reference.trap:
         return
@@ -141,7 +146,7 @@ def _trap(stack: WarpStack, random: Random) -> Iterator[Step]:
 
 
 def _others(stack: WarpStack, random: Random) -> Iterator[Step]:
-    """One of the rarer operations, with what it needs before."""
+    """One of the rarer operations, with the operations that it needs before."""
     chances: dict[Callable[[], Iterable[Step]], float] = {
         lambda: [stack.ask(StackOperation.GET_POINTER)]: 6,
         lambda: [stack.ask(StackOperation.GET_BASE)]: 3,
@@ -158,7 +163,7 @@ def _others(stack: WarpStack, random: Random) -> Iterator[Step]:
 
 
 def _sequence(stack: WarpStack, random: Random, granules: Sequence[int]) -> Iterator[Step]:
-    """Operations without end, from a launch on."""
+    """An endless sequence of operations, beginning with a launch."""
     yield _launch(stack, random, granules)
     while True:
         mood = random.choice(_MOODS)
@@ -185,7 +190,8 @@ def _launch(stack: WarpStack, random: Random, granules: Sequence[int]) -> Step:
 def operations(stack: WarpStack, random: Random, count: int, *, faults: bool = False) -> Source:
     """About ``count`` random operations.
 
-    With ``faults`` memory may refuse lines: a step that fails for it has changed nothing, and is tried again.
+    With ``faults`` memory may refuse lines: a step that fails with MMU_FAULT must have changed
+    nothing, and is repeated.
     """
     granules = _GRANULES_OF_FAULTS if faults else _GRANULES
     for _, step in zip(range(count), _sequence(stack, random, granules), strict=False):

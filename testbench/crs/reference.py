@@ -1,4 +1,6 @@
-"""The call/return stack as a plain Python list: what the hardware is compared with."""
+"""The reference model of the call/return stack: a Python list, with which the hardware is
+compared.
+"""
 
 from dataclasses import dataclass, field, replace
 
@@ -42,7 +44,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Its result; see rtl.layouts.stack_result. None where nothing is said."""
+    """The result of a request; see rtl.layouts.stack_result. Fields that are None are not
+    compared.
+    """
 
     resume: bool = False
     empty: bool = False
@@ -55,7 +59,7 @@ class Outcome:
 
 
 def encode_token(token: StackToken) -> bytes:
-    """The 16 bytes of a token in memory."""
+    """A token as its 16 bytes in memory."""
     return b"".join(
         (
             token.pc.to_bytes(4, "little"),
@@ -67,7 +71,7 @@ def encode_token(token: StackToken) -> bytes:
 
 
 def decode_token(content: bytes) -> StackToken:
-    """The token in 16 bytes of memory."""
+    """The token in 16 bytes of memory. An undefined kind becomes ILLEGAL."""
     try:
         kind = TokenKind(content[8])
     except ValueError:
@@ -82,8 +86,13 @@ def decode_token(content: bytes) -> StackToken:
 
 @dataclass
 class StackReference:
-    """One warp's stack. ``granules`` is the size of its region in memory, ``memory`` what lies there after a
-    write-back. ``on_chip`` tokens are all, if there is no region."""
+    """The stack of one warp.
+
+    Attributes:
+        granules: Size of its region in memory.
+        memory: Tokens in memory after the last write-back.
+        on_chip: Capacity in tokens if there is no region.
+    """
 
     granules: int
     check_calls: bool = False
@@ -97,7 +106,9 @@ class StackReference:
 
     @property
     def entry(self) -> WarpError:
-        """What stands against the trap handler's frame, which takes a line of its own."""
+        """STACK_OVERFLOW if there is no room for the trap handler's frame, which needs a line of
+        its own; NONE otherwise.
+        """
         room = replace(self, trap=True).limit
         return (
             WarpError.STACK_OVERFLOW if _whole_lines(len(self.tokens)) >= room else WarpError.NONE
@@ -105,14 +116,14 @@ class StackReference:
 
     @property
     def limit(self) -> int:
-        """Tokens that the stack may hold in the current mode."""
+        """Number of tokens that the stack may hold in the current mode."""
         entries = self.granules * CRS_GRANULE // TOKEN_BYTES
         if not entries:
             return self.on_chip
         return entries if self.trap else entries - TRAP_RESERVE
 
     def apply(self, request: Request) -> Outcome:
-        """Executes the request and returns its result."""
+        """Executes a request and returns its result."""
         if not request.enable:
             return Outcome(codes=request.codes)
         match request.operation:
@@ -249,8 +260,9 @@ class StackReference:
 
 
 def _saved_code(line: list[StackToken], thread: int) -> ThreadCode:
-    """A thread's code in a trap frame: that of the first word in which it is, but an active thread
-    is not dead."""
+    """The code of a thread in a trap frame: that of the first mask that has the thread, but an
+    active thread is neither killed nor exited.
+    """
     trap, low, middle, high = line
     words = (
         (high.pc, ThreadCode.KILLED),

@@ -1,4 +1,6 @@
-"""The stack of a serial machine behind the port of the pipelined one, so that the same testbench drives both."""
+"""The stack of a serial machine behind the ports of the pipelined one, so that one testbench drives
+both.
+"""
 
 from typing import Any
 
@@ -15,12 +17,13 @@ __all__ = ["ParallelStack"]
 
 
 class ParallelStack(Component):
-    """Has the ports of a CallReturnStack, and does what the flow unit does for a serial stack: it counts threads, gives
-    their codes, and makes codes of a frame.
+    """A SerialStack with the ports of a CallReturnStack.
 
-    Attributes
-    ----------
-    stack : SerialStack
+    It does what the flow unit does for a serial stack: counts threads, supplies their codes, and
+    derives codes from a trap frame.
+
+    Attributes:
+        stack: The SerialStack.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -54,14 +57,14 @@ class ParallelStack(Component):
         m.d.comb += self.killed.eq(port.killed)
         m.d.comb += self.holes.eq(port.holes)
         connect(m, port.pushed, flipped(self.pushed))
-        # A frame is still that of the warp whose request was taken.
+        # A restored frame belongs to the warp whose request was taken.
         m.d.comb += [
             request.warp.eq(Mux(idle, asked.warp, kept.warp)),
             port.request.valid.eq(self.request.valid & idle),
             self.request.ready.eq(port.request.ready),
         ]
 
-        # Threads are counted.
+        # The thread counter.
         thread, step, looks, word = (
             Signal(range(WARP_THREADS)),
             Signal(),
@@ -77,7 +80,7 @@ class ParallelStack(Component):
             port.word.eq(word),
         ]
 
-        # The change of the depth is reported a cycle after the result.
+        # The new depth is reported a cycle after the result.
         has_changed = Signal()
         with m.If(stack.committed.valid):
             m.d.sync += [self.committed.payload.eq(stack.committed.payload), has_changed.eq(1)]
@@ -85,7 +88,7 @@ class ParallelStack(Component):
             m.d.sync += has_changed.eq(0)
         m.d.sync += self.committed.valid.eq(self.result.valid & has_changed)
 
-        # The result, with the codes that it leaves.
+        # The result, with the codes after the operation.
         codes: Any = kept.codes.as_value()
         operation, code, active = Signal(StackOperation), Signal(ThreadCode), kept.mask[0]
         enters, frame = (

@@ -1,4 +1,4 @@
-"""How fast the stack is: pushes and unwinds on chip against the limits."""
+"""Checks of the stack's throughput and latency: pushes and unwinds on chip, against the limits."""
 
 from random import Random
 
@@ -19,10 +19,10 @@ from testbench.crs.steps import Source, Start, WarpStack, push, unwind
 
 _PUSHES = 125
 _ROUNDS = 120
-"""So many that the end, where few warps are left, counts little."""
+"""Rounds of the check; many, so that the end, with few active warps, has little weight."""
 _WARPS = 8
 _LINES, _REST = 6, 40
-"""How deep pointers are set, and cycles in which memory gives a line."""
+"""Depths of set pointers in lines, and cycles in which memory returns a line."""
 
 
 def _most(statistics: StackStatistics, *operations: StackOperation) -> int:
@@ -37,10 +37,10 @@ def _many_pushes(stack: WarpStack) -> Source:
 
 
 def check_pushes(bench: Bench) -> StackStatistics:
-    """A push is taken in every second cycle, though memory takes but a line every four."""
+    """A push is taken in every second cycle, though memory takes only one line in four."""
     driver = Driver(bench, SmParams(warps=1), Random(0), LINE_PER_PUSHES)
     statistics = driver.run([_many_pushes])
-    pushes = driver.taken[1 : _PUSHES + 1]  # behind the launch
+    pushes = driver.taken[1 : _PUSHES + 1]  # without the launch
     bench.expect(
         "cycles that pushes one after the other waited",
         pushes[-1] - pushes[0] - PUSH_CYCLES * (_PUSHES - 1),
@@ -65,7 +65,7 @@ def _unwinds_on_chip(stack: WarpStack) -> Source:
 
 
 def check_hits(bench: Bench) -> StackStatistics:
-    """An unwind on chip looks at a token in every second cycle."""
+    """An unwind on chip inspects a token in every second cycle."""
     driver = Driver(bench, SmParams(warps=1), Random(0))
     statistics = driver.run([_unwinds_on_chip])
     for depth, cycles in enumerate(statistics.latencies[StackOperation.UNWIND], 1):
@@ -89,7 +89,9 @@ def _down_with_pushes(stack: WarpStack) -> Source:
 
 
 def check_fills(bench: Bench) -> StackStatistics:
-    """A line that is on its way when tokens are pushed is of use, unless they need its place: each is read once."""
+    """A line in flight when tokens are pushed is used unless its slot is needed: each line is read
+    once.
+    """
     driver = Driver(bench, SmParams(warps=1), Random(0), LINE_PER_PUSHES)
     statistics = driver.run([_down_with_pushes])
     lines = CACHED_TOKENS // TOKENS_PER_LINE
@@ -111,7 +113,9 @@ def _pointers(stack: WarpStack) -> Source:
 
 
 def check_pointers(bench: Bench) -> StackStatistics:
-    """The line below a pointer that was set is on chip before an unwind asks for it, the last one, too."""
+    """After SET_POINTER the line below the pointer is prefetched before an unwind needs it; the
+    lowest line too.
+    """
     driver = Driver(bench, SmParams(warps=1), Random(0), LINE_PER_PUSHES)
     statistics = driver.run([_pointers])
     bench.expect(
@@ -131,7 +135,7 @@ def _to_and_fro(stack: WarpStack) -> Source:
 
 
 def check_rate(bench: Bench) -> StackStatistics:
-    """Across warps a request is taken in every cycle."""
+    """With several warps a request is taken in every cycle."""
     driver = Driver(bench, SmParams(warps=_WARPS), Random(0), polite=True)
     starts: list[Start] = [_to_and_fro] * _WARPS
     statistics = driver.run(starts)

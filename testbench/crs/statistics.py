@@ -1,4 +1,4 @@
-"""What the runs of the stack have measured."""
+"""Measurements of the stack's simulations."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ class Wait(Enum):
 
 @dataclass
 class StackStatistics:
-    """Measured in any number of simulations.
+    """Measurements of one or more simulations.
 
     Attributes:
         cycles, operations: Clock cycles, and requests taken.
-        latencies: Cycles from each request taken to its result.
-        waits, push_waits: Cycles in which a request, or one that is a push, was not taken.
-        events: How often each event of :class:`rtl.layouts.StackEvents` was there.
+        latencies: Cycles from each request taken to its result, for each operation.
+        waits, push_waits: Cycles in which a request, or a push, was not taken.
+        events: Cycles in which each event of :class:`rtl.layouts.StackEvents` occurred.
     """
 
     cycles: int = 0
@@ -37,7 +37,7 @@ class StackStatistics:
 
     @classmethod
     def of(cls, parts: Iterable["StackStatistics"]) -> Self:
-        """What several have measured."""
+        """The sum of several measurements."""
         whole = cls()
         for part in parts:
             whole.cycles += part.cycles
@@ -50,7 +50,9 @@ class StackStatistics:
         return whole
 
     def latency_rows(self) -> list[list[Any]]:
-        """Each operation: how often, and least, mean and most cycles from request to result."""
+        """A row for each operation: its count, and least, mean and most cycles from request to
+        result.
+        """
         return [
             [operation.name, len(cycles), min(cycles), sum(cycles) / len(cycles), max(cycles)]
             for operation, cycles in sorted(

@@ -1,7 +1,8 @@
-"""What a testbench asks of one warp's stack, step by step.
+"""The requests of a testbench to one warp's stack, step by step.
 
-A *source* is a generator of steps for one warp. It gets the outcome of each step back: that of a push as soon as the
-push is taken, that of anything else once the hardware has said the same.
+A *source* is a generator of steps for one warp. It receives the outcome of each step: that of a
+push as soon as the push is taken, that of any other operation once the hardware's result was
+compared.
 
 ::
 
@@ -25,12 +26,14 @@ from testbench.crs.reference import Outcome, Request, StackReference, decode_tok
 Codes = tuple[ThreadCode, ...]
 """The code of each thread."""
 PUSHES = frozenset({StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL})
-"""Operations that the next one of the warp may follow at once."""
+"""Operations after which the warp may make its next request without waiting for the result."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A new stack: what the reference begins with, and granules of local memory that lie before it."""
+    """The parameters of a launch: the reference model at its start, and the granules of local
+    memory below the stack.
+    """
 
     reference: StackReference
     local: int
@@ -38,7 +41,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a waveform shows of the warp around a step."""
+    """The waveform's pc and active mask of a warp around a step."""
 
     pc: int
     active: int
@@ -46,15 +49,16 @@ class Shown:
 
 @dataclass(frozen=True)
 class Step:
-    """One request.
+    """One request and what is expected of it.
 
     Attributes:
-        request: What is asked.
-        launch: Goes with LAUNCH.
-        fault: What must become of it because memory fails, of which the reference knows nothing: its stack stays as it
-            is.
-        may_fault: MMU_FAULT, with nothing changed, is as good as what the reference says, if memory has refused a line.
-        before, after: For the waveform: while it is asked, and once its result is there.
+        request: The operation.
+        launch: The parameters of a LAUNCH.
+        fault: The expected outcome when memory fails. It is not applied to the reference model,
+            whose stack stays unchanged.
+        may_fault: If memory has refused a line, MMU_FAULT without any change is accepted in place
+            of the reference model's result.
+        before, after: Waveform values while the request is made, and after its result.
     """
 
     request: Request
@@ -71,9 +75,9 @@ class Step:
 
 
 Source = Generator[Step | None, Outcome, None]
-"""Steps of a warp; None when there is none just now."""
+"""The steps of a warp; None in a cycle without a step."""
 Start = Callable[["WarpStack"], Source]
-"""Begins a source for a warp."""
+"""Starts a source for a warp."""
 
 
 def whole_lines(tokens: int) -> int:
@@ -82,7 +86,7 @@ def whole_lines(tokens: int) -> int:
 
 
 def codes_of(threads: Mapping[ThreadCode, int], rest: ThreadCode = ThreadCode.KILLED) -> Codes:
-    """Each thread's code from the mask of each code; ``rest`` for threads in none of them."""
+    """The code of each thread, from the mask of each code; ``rest`` for threads in none of them."""
     codes = [rest] * WARP_THREADS
     for code, mask in threads.items():
         for thread in range(WARP_THREADS):
@@ -92,13 +96,12 @@ def codes_of(threads: Mapping[ThreadCode, int], rest: ThreadCode = ThreadCode.KI
 
 
 def code_for(kind: TokenKind) -> ThreadCode:
-    """The code of threads that a token of a kind makes active again."""
+    """The code of threads that a token of this kind makes active again."""
     return ThreadCode[kind.name] if kind.name in ThreadCode.__members__ else ThreadCode.NONE
 
 
 def aimed_at(token: StackToken) -> Codes:
-    """Codes with which an unwind that reaches a token stops at it, and at no other one but of the
-    same threads."""
+    """Codes for an unwind that stops at this token, or at another one with the same threads."""
     return codes_of({code_for(token.kind): token.mask})
 
 
@@ -111,14 +114,16 @@ def push(
     pair: bool = False,
     enable: bool = True,
 ) -> Step:
-    """A push, or with another ``operation`` a call."""
+    """A push; with another ``operation``, a call or a prepared call."""
     return Step(Request(operation, kind, pc, mask, pair=pair, enable=enable))
 
 
 def unwind(
     codes: Codes | Mapping[ThreadCode, int], *, quad: bool = False, enable: bool = True
 ) -> Step:
-    """An unwind with the threads' codes, or the mask of each code, all others being killed."""
+    """An unwind, with the code of each thread or the mask of each code. Threads in no mask are
+    killed.
+    """
     operation = StackOperation.POP_QUAD if quad else StackOperation.UNWIND
     return Step(
         Request(
@@ -128,8 +133,8 @@ def unwind(
 
 
 def frame(depth: int, trap: StackToken, *saved: tuple[int, int]) -> Generator[Step, Outcome, None]:
-    """What a warp pushes that enters its trap handler at a depth: holes up to a line, a TRAP token with their number,
-    and a MASKS token for each mask and the other mask in place of its pc.
+    """The pushes of a trap frame at a depth: holes up to a line, a TRAP token with their number,
+    and a MASKS token for each pair of masks. The second mask of a pair is in the pc of its token.
     """
     holes = whole_lines(depth) - depth
     for _ in range(holes):
@@ -140,24 +145,24 @@ def frame(depth: int, trap: StackToken, *saved: tuple[int, int]) -> Generator[St
 
 
 def restore() -> Step:
-    """The trap handler is left by way of its frame."""
+    """A RESTORE: the trap handler ends by restoring its frame."""
     return Step(Request(StackOperation.RESTORE))
 
 
 def clear() -> Step:
-    """The warp ends."""
+    """A CLEAR: the warp ends."""
     return Step(Request(StackOperation.CLEAR, codes=(ThreadCode.EXIT,) * WARP_THREADS))
 
 
 class WarpStack:
-    """A warp's stack as a testbench knows it.
+    """The stack of one warp in the testbench.
 
     Attributes:
-        warp: Its slot.
-        memory: What lies behind the hardware.
-        reference: The stack as it is after every step that was taken.
-        local: Granules of local memory before the stack's region.
-        on_chip: Tokens of it that fit on chip.
+        warp: The warp slot.
+        memory: The memory behind the hardware.
+        reference: The reference model after every step that was taken.
+        local: Granules of local memory below the stack's region.
+        on_chip: Number of tokens that fit on chip.
     """
 
     def __init__(self, warp: int, memory: StackMemory, on_chip: int) -> None:
@@ -169,25 +174,25 @@ class WarpStack:
 
     @property
     def depth(self) -> int:
-        """Tokens on the stack."""
+        """Number of tokens on the stack."""
         return len(self.reference.tokens)
 
     @property
     def region(self) -> int:
-        """Address of the stack in memory."""
+        """Address of the stack's region in memory."""
         return (self.reference.base + self.local) * CRS_GRANULE
 
     @property
     def size(self) -> int:
-        """Bytes of that region."""
+        """Size of the region in bytes."""
         return self.reference.granules * CRS_GRANULE
 
     def owns(self, address: int) -> bool:
-        """Whether an address belongs to a block that the warp has or had."""
+        """Whether an address belongs to a current or former memory block of the warp."""
         return any(0 <= address - base < size for base, size in self._blocks)
 
     def allocate(self, granules: int) -> int:
-        """Memory for the warp, of so many granules; returns its address in granules."""
+        """Allocates ``granules`` of memory for the warp; returns the address in granules."""
         size = granules * CRS_GRANULE
         address = self.memory.allocate(
             f"warp {self.warp} block {len(self._blocks)}", size, CRS_GRANULE
@@ -196,43 +201,47 @@ class WarpStack:
         return address // CRS_GRANULE
 
     def launch(self, granules: int, *, check_calls: bool = False, local: int = 1) -> Step:
-        """A new warp whose stack has a region of so many granules in new memory, behind ``local`` other ones."""
+        """Launches a warp with a stack of ``granules`` in new memory, above ``local`` granules."""
         base = self.allocate(local + granules)
         return self.launch_on(
             StackReference(granules, check_calls, base, on_chip=self.on_chip), local
         )
 
     def launch_on(self, reference: StackReference, local: int) -> Step:
-        """A new warp with a given stack."""
+        """Launches a warp with a given reference model."""
         return Step(Request(StackOperation.LAUNCH), Launch(reference, local))
 
     def ask(self, operation: StackOperation, operand: int = 0) -> Step:
-        """Any other request."""
+        """A request of any other operation."""
         return Step(Request(operation, operand=operand))
 
     def stored(self, first: int, end: int) -> list[StackToken]:
-        """Tokens ``first`` to ``end`` in the format of memory."""
+        """The tokens from ``first`` up to ``end`` in the format of memory."""
         return [
             decode_token(self.memory.read(self.region + index * TOKEN_BYTES, TOKEN_BYTES))
             for index in range(first, end)
         ]
 
     def learn(self) -> None:
-        """Gives the reference the content of memory above the stack's own lines, where lines of a
-        stack that was deeper may have been left. Right after a write-back only.
+        """Copies the memory above the stack's own lines, which may hold former tokens, to the
+        reference model. Valid only right after a write-back.
         """
         own = whole_lines(self.depth)
         self.reference.memory[own:] = self.stored(own, self.size // TOKEN_BYTES)
 
     def copy_to(self, base: int) -> None:
-        """Copies the region to where it will be when the warp's memory begins at ``base``."""
+        """Copies the region to the place that it has when the warp's memory begins at ``base``, in
+        granules.
+        """
         if self.size:
             self.memory.put(
                 (base + self.local) * CRS_GRANULE, self.memory.read(self.region, self.size)
             )
 
     def overwrite(self, index: int, content: bytes) -> None:
-        """Changes what memory holds from token ``index`` on, as software does. Right after a write-back only."""
+        """Overwrites memory from token ``index`` on, as software does. Valid only right after a
+        write-back.
+        """
         self.memory.put(self.region + index * TOKEN_BYTES, content)
         end = index + len(content) // TOKEN_BYTES
         self.reference.memory += self.stored(len(self.reference.memory), end)

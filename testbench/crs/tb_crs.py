@@ -1,7 +1,7 @@
-"""The call/return stack: tokens, limits, spill and fill of many warps against a plain list.
+"""The call/return stack: tokens, limits, spill and fill of many warps, against a reference model.
 
-Directed cases are written out by hand, real ones come from the kernels, random ones from the seed. What the hardware
-answers is compared with a list of tokens, what it leaves in memory byte by byte.
+There are directed cases, the control flow of kernels, and random operations from a seed. Results
+are compared with a list of tokens, memory byte by byte.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ from testbench.kernels.manifest import LEVELS, RUNS, build
 
 CASES = stack_cases.CASES + stack_cases_memory.CASES + stack_cases_traps.CASES
 RECURSIVE = ("k08_fib_recursion", "k09_ackermann", "k46_noinline_multilevel")
-"""Kernels that call themselves or call deeply; at O3."""
+"""Kernels with recursion or deep calls, compiled at O3."""
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 _LONG_LIVES = frozenset(
     (
@@ -50,24 +50,24 @@ _LONG_LIVES = frozenset(
         "_pushed_on",
     )
 )
-"""Cases that take a serial machine many cycles."""
+"""Cases that take many cycles on a serial machine."""
 _SIZES = (8, 32, 64)
-"""Tokens on chip, beside the usual number."""
+"""Numbers of tokens on chip, besides the default."""
 _OF_SIZE = frozenset(("_on_chip_alone", "_modes", "_room", "_clamps", "_cleared", "_disabled"))
-"""Cases that have to do with that number; the short form has only these."""
+"""Cases that depend on that number; the short form has only these."""
 _IN_MEMORY = frozenset(("_fault_on_fill", "_fault", "_failing_unwind", "_lost_top"))
-"""Cases whose lines are in memory if there are no more than sixteen tokens on chip."""
+"""Cases whose lines are in memory only if at most sixteen tokens are on chip."""
 _BURST_GRANULES, _BURST_DEPTH = 8, 100
-"""Region of a stack that is pushed to in bursts, and how deep it becomes."""
+"""Region in granules of a stack with bursts of pushes, and its maximum depth in tokens."""
 _DIVE_DEPTH = 60
 _RECURSION_REQUESTS = 200
-"""Requests of each recursive kernel that the waveform shows."""
+"""Requests of each recursive kernel in the waveform."""
 _PROGRAM_REQUESTS = 100
 """Requests of each kernel in the short form."""
 
 
 def _behaviours(random: Random) -> MemoryBehaviour:
-    """Some memory: fast or slow, steady or not."""
+    """Random behaviours of memory: fast or slow, constant or varying latency."""
     return MemoryBehaviour(
         latency=(random.randint(1, 4), random.randint(4, 40)),
         interval=random.choice((1, 1, 4, 8)),
@@ -77,14 +77,14 @@ def _behaviours(random: Random) -> MemoryBehaviour:
 
 
 def _directed(cases: Sequence[Start], bench: Bench, stack: WarpStack) -> Source:
-    """One case after the other."""
+    """Runs the cases one after the other."""
     for case in cases:
         yield from case(stack)
         bench.checked((case.__doc__ or "").partition("\n")[0])
 
 
 def check_directed(bench: Bench) -> StackStatistics:
-    """Each operation, each kind of token, each error, each boundary."""
+    """Each operation, each kind of token, each error, each limit."""
 
     def measured(params: SmParams, behaviour: MemoryBehaviour) -> StackStatistics:
         driver = Driver(bench, params, Random(bench.random.getrandbits(32)), behaviour, gap=0.05)
@@ -99,8 +99,10 @@ def check_directed(bench: Bench) -> StackStatistics:
 
 
 def check_serial(bench: Bench) -> StackStatistics:
-    """The stack of a serial machine: each operation, kind, error and boundary, and random operations with a memory that
-    fails now and then. It takes its time, so that the short form leaves out the longest lives."""
+    """The stack of a serial machine: directed cases, and random operations with faults of memory.
+
+    The short form leaves out the longest cases.
+    """
     params = PRESETS["least"]
     cases = [case for case in CASES if bench.thorough or case.__name__ not in _LONG_LIVES]
     driver = Driver(bench, params, Random(bench.random.getrandbits(32)), UNRULY)
@@ -116,8 +118,11 @@ def check_serial(bench: Bench) -> StackStatistics:
 
 
 def check_sizes(bench: Bench) -> StackStatistics:
-    """Stacks of which fewer tokens are on chip, or more, in both forms: directed cases but those that count on what is
-    in memory behind sixteen, then random operations; and recursion with the fewest."""
+    """Stacks with fewer and with more tokens on chip, pipelined and serial.
+
+    Runs the directed cases that do not depend on sixteen tokens on chip, then random operations,
+    and recursion with the smallest number.
+    """
 
     def start(cases: Sequence[Start], seed: int, count: int, stack: WarpStack) -> Source:
         yield from _directed(cases, bench, stack)
@@ -165,7 +170,7 @@ def check_sizes(bench: Bench) -> StackStatistics:
 
 
 def check_speed(bench: Bench) -> StackStatistics:
-    """What may take how many cycles."""
+    """The limits on cycles."""
     checks = check_pushes, check_hits, check_fills, check_pointers, check_rate
     return StackStatistics.of(check(bench) for check in checks)
 
@@ -191,7 +196,9 @@ def _play(
 
 
 def check_recursion(bench: Bench, limit: int = _RECURSION_REQUESTS) -> StackStatistics:
-    """Recursion, with a memory that takes one line per four pushes: no push waits for it. This is the waveform."""
+    """Recursion, with a memory that takes one line per four pushes: no push waits for it. This run
+    is the waveform.
+    """
     params = PRESETS["small"]
     driver = Driver(bench, params, Random(0), LINE_PER_PUSHES)
     programs = ((name, build(RUNS[name], "O3")) for name in RECURSIVE)
@@ -249,20 +256,19 @@ def _check_random(
 
 
 def check_random(bench: Bench) -> StackStatistics:
-    """Random operations that mean something, against any memory."""
+    """Random operations with random behaviours of memory."""
     return _check_random(bench, "random operations", "small", 3000, 0.0, "random operations")
 
 
 def check_faults(bench: Bench) -> StackStatistics:
-    """Random operations with a memory that fails now and then."""
+    """Random operations with a memory that fails at random."""
     return _check_random(
         bench, "random faults", "tiny", 1000, 0.02, "random operations with faults of memory"
     )
 
 
 def _bursts(rounds: int, seed: int, stack: WarpStack) -> Source:
-    """Many pushes, then many tokens popped, or the pointer set: what is on its way to or from memory is no longer what
-    it was when that began."""
+    """Many pushes, then many pops or a SET_POINTER: lines in flight are stale when they arrive."""
     random = Random(seed)
     yield stack.launch(_BURST_GRANULES)
     for _ in range(rounds):
@@ -283,7 +289,7 @@ def _bursts(rounds: int, seed: int, stack: WarpStack) -> Source:
 
 
 def check_bursts(bench: Bench) -> StackStatistics:
-    """Stacks that grow and shrink by lines, in front of a memory that is too slow for them."""
+    """Stacks that grow and shrink by lines, with a memory that is slower than they are."""
 
     def measured(seed: int) -> StackStatistics:
         random, params = Random(seed), PRESETS["small"]
@@ -303,7 +309,7 @@ def check_bursts(bench: Bench) -> StackStatistics:
 
 
 def _swings(rounds: int, seed: int, stack: WarpStack) -> Source:
-    """Many tokens pushed and popped, and at any time afterwards the stack is emptied or all of it written."""
+    """Many pushes and pops; at random times the stack is emptied or written back."""
     random = Random(seed)
     yield stack.launch(_BURST_GRANULES)
     for _ in range(rounds):
@@ -326,7 +332,7 @@ def _swings(rounds: int, seed: int, stack: WarpStack) -> Source:
 
 
 def _dives(rounds: int, seed: int, stack: WarpStack) -> Source:
-    """Unwinds that pass more tokens than there are on chip, dirty ones among them."""
+    """Unwinds past more tokens than fit on chip, dirty ones among them."""
     random = Random(seed)
     yield stack.launch(_BURST_GRANULES)
     for _ in range(rounds):
@@ -336,8 +342,9 @@ def _dives(rounds: int, seed: int, stack: WarpStack) -> Source:
 
 
 def check_swings(bench: Bench) -> StackStatistics:
-    """Stacks that grow, shrink and are emptied while memory has many of their lines, and answers late or in any
-    order."""
+    """Stacks that grow, shrink and are emptied while many of their lines are in flight, with late
+    and reordered responses of memory.
+    """
 
     def measured(
         source: Callable[[int, int, WarpStack], Source],
@@ -368,7 +375,7 @@ def check_swings(bench: Bench) -> StackStatistics:
 
 
 def record(bench: Bench) -> None:
-    """The waveform."""
+    """Records the waveform."""
     check_recursion(bench)
 
 
@@ -385,11 +392,11 @@ PARTS: dict[str, Callable[[Bench], StackStatistics]] = {
     "serial": check_serial,
     "sizes": check_sizes,
 }
-"""What is checked, by name."""
+"""The checks by name."""
 
 
 def _rows(parts: dict[str, StackStatistics]) -> list[list[str | int]]:
-    """What happened in each part."""
+    """The rows of the result table: events of each part."""
     return [
         [
             name,
@@ -403,7 +410,7 @@ def _rows(parts: dict[str, StackStatistics]) -> list[list[str | int]]:
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     parts = {name: check(bench) for name, check in bench.progress(list(PARTS.items()), "parts")}
     total = StackStatistics.of(parts.values())
     bench.figure("operations", total.operations)

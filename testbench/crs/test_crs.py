@@ -1,4 +1,6 @@
-"""The testbench of the call/return stack, its waveform, and that it finds what is wrong."""
+"""The testbench of the call/return stack: its short form, its waveform, and faults that it must
+detect.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,13 +27,13 @@ from testbench.project.test_manual import DOCS, table
 from testbench.simulation import ENGINE
 
 PERIOD = 10
-"""Nanoseconds of a clock cycle."""
+"""Clock period in nanoseconds."""
 COMPARED = 150
-"""Requests of the first warp whose traces are compared; fewer than the waveform shows."""
+"""Number of requests of the first warp whose traces are compared; the waveform has more."""
 
 
 def failure(part, **options):
-    """Why a part of the testbench fails; None if it does not."""
+    """The message with which a part of the testbench fails; None if it passes."""
 
     def body(bench):
         part(bench)
@@ -62,7 +64,7 @@ def waveform(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def retired() -> list[Retirement]:
-    """What the first recursive kernel's first instructions did, those that use the stack."""
+    """The first retired instructions of the first recursive kernel that use the stack."""
     machine = WarpModel(build(RUNS[RECURSIVE[0]], "O3"), warps=1)
     records = []
     while sum(len(requests_of(record)) for record in records) < COMPARED:
@@ -141,7 +143,7 @@ def test_another_byte_in_memory_is_found(monkeypatch):
     honest = StackMemory.write
 
     def one_byte_wrong(self, address, content):
-        honest(self, address, bytes(content[:-1]) + b"\x80")  # means nothing, and should be zero
+        honest(self, address, bytes(content[:-1]) + b"\x80")  # an undefined byte that must be zero
 
     monkeypatch.setattr(StackMemory, "write", one_byte_wrong)
     assert " in memory" in (failure(check_directed) or "")

@@ -1,5 +1,6 @@
-"""Parts of the stack by themselves: shortened arithmetic against its plain form, predicates of
-operations, and the grant of the access stage."""
+"""Parts of the stack: shortened arithmetic against its plain form, predicates of operations, and
+the grant of the access stage.
+"""
 
 from collections.abc import Callable
 from itertools import product
@@ -21,7 +22,7 @@ _BITS = 7
 
 
 class _Function(Elaboratable):
-    """A function of two numbers."""
+    """A combinational function of two numbers."""
 
     def __init__(self, function: Callable[[Any, Any], Any], shape: Any = _BITS) -> None:
         self.left: Any = Signal(shape)
@@ -36,7 +37,7 @@ class _Function(Elaboratable):
 
 
 def table(dut: _Function, lefts: Any, rights: Any = (0,)) -> dict[tuple[Any, Any], int]:
-    """The function's value for each pair of numbers."""
+    """The value of a function for each pair of numbers."""
     values = {}
 
     async def play(ctx: Any) -> None:
@@ -116,7 +117,7 @@ def test_each_request_is_a_step_of_the_same_name():
     }
 
 
-# Whether there is an unwind, whether that has replayed, a replay, a request; who has the stage.
+# An unwind, whether it was replayed, a replay, a request; and which of them is granted the stage.
 _GRANTS = [
     (0, 0, 0, 0, AccessSource.NONE),
     (0, 0, 0, 1, AccessSource.REQUEST),

@@ -1,6 +1,6 @@
-"""What a waveform of the stack shows: requests and results, memory, and each warp by itself.
+"""Waveform traces of the stack: requests and results, memory, and each warp.
 
-The only place of the testbench that looks into the stack.
+This is the only file of the testbench that accesses internals of the stack.
 """
 
 from functools import reduce
@@ -38,14 +38,14 @@ _Observed = data.StructLayout(
         "coming": 1,
     }
 )
-"""What concerns one warp in a cycle; see waveforms/README.md."""
+"""Events of one warp in a cycle; see waveforms/README.md."""
 
 
 class TracedStack(Elaboratable):
-    """A stack, and what concerns each warp taken apart.
+    """A stack with separate signals for each warp.
 
     Attributes:
-        signals: By warp; for the driver to set.
+        signals: The warps' signals; the driver sets them.
         traces: The groups of the waveform.
     """
 
@@ -64,7 +64,9 @@ class TracedStack(Elaboratable):
         ]
 
     def _read(self, warp: int) -> dict[str, Any]:
-        """The words of a warp in the stack's memories, through ports that only the testbench has."""
+        """Reads the words of a warp from the stack's memories, through read ports that only the
+        testbench has.
+        """
         states, words = self._stack.states, {}
         for name in ("states", "below", "cleaned", "filling", "busy", "parked", "writing_back"):
             kept = getattr(states, name)

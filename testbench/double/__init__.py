@@ -1,1 +1,1 @@
-"""Tests of the unit for double precision."""
+"""Testbench of the unit for double precision."""

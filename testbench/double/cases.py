@@ -1,4 +1,4 @@
-"""Instructions of double precision to execute, and what the warp model makes of them."""
+"""Instructions of double precision to execute, and their results in the warp model."""
 
 import random
 from collections.abc import Mapping
@@ -24,11 +24,15 @@ _WORD = (1 << _WORD_BITS) - 1
 
 @dataclass(frozen=True)
 class DoubleCase:
-    """An instruction, what it reads, and what it writes. Vectors have an element a thread.
+    """An instruction with its operands and expected results. Lists have an element per thread.
 
-    ``predicate`` is its predicate operand, ``held`` all predicates before it, ``bank`` the constants. ``before``:
-    registers. ``after``, ``predicates`` and ``conditions`` are what it leaves in registers, predicates and CC in
-    ``threads``, which execute it.
+    Attributes:
+        threads: The threads that execute it.
+        predicate: Its predicate operand.
+        held: All predicates before it.
+        bank: The constant bank.
+        before: Registers before it.
+        after, predicates, conditions: Registers, predicates and CC that it writes.
     """
 
     word: int
@@ -45,20 +49,20 @@ class DoubleCase:
     read_barrier: int
 
     def constant(self, address: int) -> tuple[int, bool]:
-        """A word of the bank, and whether it is beyond its end."""
+        """A word of the bank, and whether its address is beyond the end."""
         content = self.bank[address : address + 4]
         return int.from_bytes(content, "little"), len(content) < 4
 
     @property
     def offset(self) -> int | None:
-        """Where the constant operand is, if there is one."""
+        """Offset of the constant operand; None without one."""
         return (
             self.form.values(self.word)["offset"] & 0xFFFF if "offset" in self.form.fields else None
         )
 
 
 def word_of_form(source: random.Random, form: Form, **chosen: int) -> int:
-    """A word of a form that is not refused, with any value in fields that are not chosen."""
+    """A random legal word of a form; the ``chosen`` fields are given."""
 
     def register() -> int:
         return RZ if source.random() < 0.06 else 2 * source.randrange(_REGISTERS // 2)
@@ -83,7 +87,9 @@ def word_of_form(source: random.Random, form: Form, **chosen: int) -> int:
 
 
 def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) -> DoubleCase:
-    """An instruction with random operands, and what the warp model does; against the thread model, too."""
+    """A case with random operands and the results of the warp model, which are compared with the
+    thread model.
+    """
     values, touched = form.values(word), effects(form, form.values(word))
     bank = b"".join(
         (number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
@@ -133,7 +139,7 @@ def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) ->
 
 
 def _compare(case: DoubleCase) -> None:
-    """The warp model and the thread model agree."""
+    """Checks that the warp model and the thread model agree."""
     threads = [thread for thread in range(WARP_THREADS) if case.threads >> thread & 1]
     before = [
         Before(
@@ -157,7 +163,7 @@ def _compare(case: DoubleCase) -> None:
 
 
 def random_case(source: random.Random, form: Form | None = None) -> DoubleCase:
-    """Any word of a form, or of any, executed by all threads, by some or by few."""
+    """A case with a random word of a form, or of any form, executed by all, some or few threads."""
     form = form or source.choice(DOUBLE)
     few = 1 << source.randrange(WARP_THREADS) | 1 << source.randrange(WARP_THREADS)
     threads = source.choice([ALL, source.getrandbits(WARP_THREADS) | few, few])

@@ -1,4 +1,6 @@
-"""Drives the unit for double precision with instructions of many warps, and compares all that it does."""
+"""Drives the unit for double precision with instructions of many warps, and compares all its
+outputs.
+"""
 
 from collections import deque
 from collections.abc import Iterable
@@ -18,14 +20,14 @@ from testbench.execute.constant_server import ConstantServer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 
 _DISPATCH_CYCLES = 3
-"""From an instruction's selection to its dispatch."""
+"""Cycles from the selection of an instruction to its dispatch."""
 _NO_BARRIER = 7
 _SEQUENCES = 1 << 16
 
 
 @dataclass
 class _Flying:
-    """An instruction that was selected."""
+    """A selected instruction in flight."""
 
     case: DoubleCase
     sequence: int
@@ -35,17 +37,18 @@ class _Flying:
 
 
 class DoubleDriver(UnitDriver):
-    """Plays cases, each on a warp that has nothing else under way.
+    """Executes cases, each on a warp that has no other one in flight.
 
     Parameters:
-        bench: Whose random numbers decide when instructions come; reports differences.
-        params: Sizes of the hardware.
-        idle: How often no instruction is selected although there is room, and the lanes and the constants have no time.
+        bench: Source of random numbers for the times of instructions; reports differences.
+        params: Parameters of the hardware.
+        idle: Probability that no instruction is selected although there is room, and that the lanes
+            and the constants are busy.
         delay: Cycles by which the lanes are later.
 
     Attributes:
-        done: Instructions that are complete.
-        cycles: Name of an instruction -> cycles from its selection to its completion.
+        done: Number of completed instructions.
+        cycles: For each instruction name, the cycles from selection to completion.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class DoubleDriver(UnitDriver):
         self._sequence = bench.random.randrange(_SEQUENCES)
 
     async def _drive(self, ctx: Any) -> None:
-        """All cases."""
+        """Executes all cases."""
         self._advance(ctx)
         async for _ in self._ticks(ctx):
             if self._case is None and not self._flying:
@@ -84,7 +87,9 @@ class DoubleDriver(UnitDriver):
         return [self._name(flying) for flying in self._flying]
 
     def _advance(self, ctx: Any) -> None:
-        """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
+        """Selects a case, with the given probability, and dispatches the one selected some cycles
+        ago.
+        """
         chosen, case = None, self._case
         free = set(range(self._params.warps)) - {flying.warp for flying in self._flying}
         if (
@@ -99,7 +104,7 @@ class DoubleDriver(UnitDriver):
         offer(ctx, self.dut.dispatch, self._coming.popleft())
 
     def _select(self, case: DoubleCase, warp: int) -> dict[str, Any]:
-        """The dispatch of a case."""
+        """Selects a case for a warp; returns the payload of its dispatch."""
         self._sequence = (self._sequence + 1) % _SEQUENCES
         self._flying.append(_Flying(case, self._sequence, warp, self.lanes.now))
         for number, vector in case.before.items():
@@ -130,7 +135,9 @@ class DoubleDriver(UnitDriver):
         }
 
     def _ended(self, operation: LaneOperation) -> None:
-        """An operation of the lanes has taken effect; the last write completes its instruction."""
+        """Records an operation that the lanes have executed; the last write completes its
+        instruction.
+        """
         flying = next(
             (flying for flying in self._flying if flying.sequence == operation.sequence), None
         )
@@ -143,7 +150,7 @@ class DoubleDriver(UnitDriver):
             self._complete()
 
     def _complete(self) -> None:
-        """The oldest instruction is complete: compares what it has done."""
+        """Compares the effects of the oldest instruction, which has completed."""
         bench, flying = self.bench, self._flying.popleft()
         case, where = flying.case, self._name(flying)
         gathers = [operation for operation in flying.operations if operation.gather]

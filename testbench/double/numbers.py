@@ -1,7 +1,7 @@
-"""Operands for tests of double precision, and what exact arithmetic, rounded once, makes of them.
+"""Operands for tests of double precision, and results of exact arithmetic, rounded once.
 
-The arithmetic is that of rational numbers, as Python has them. A test compares it with MPFR, which is no part of the
-smallest installation.
+The arithmetic is that of Python's rational numbers. A test compares it with MPFR, which is not in
+the smallest installation.
 """
 
 import random
@@ -17,7 +17,7 @@ __all__ = ["EDGES", "NAN", "SIGN", "as_double", "doubles", "fused"]
 NAN, SIGN = 0x7FF8 << 48, 1 << 63
 _ONE, _INFINITY, _FRACTION = 0x3FF << 52, 0x7FF << 52, (1 << 52) - 1
 _FRACTION_BITS, _LEAST = 52, -1074
-"""Bits of a fraction; the exponent of the smallest number."""
+"""Bits of a fraction, and the exponent of the smallest number."""
 _HALF = Fraction(1, 2)
 EDGES = (
     0,
@@ -43,11 +43,11 @@ EDGES = (
     NAN,
     SIGN - 1,
 )
-"""Of each kind some, and those next to another kind; without their signs."""
+"""Numbers of each class, and their neighbours in the next class, without signs."""
 
 
 def _near(source: random.Random, a: int, b: int) -> int:
-    """A number about the size of a product, or a little beside it."""
+    """A number near the product of a and b."""
     product = (a >> 52 & 0x7FF) + (b >> 52 & 0x7FF) - 0x3FF
     exponent = product + source.choice((-108, -55, -54, -53, -2, -1, 0, 1, 53, 54))
     return min(max(exponent, 0), 0x7FE) << 52
@@ -74,7 +74,9 @@ def _any(source: random.Random) -> int:
 
 
 def doubles(source: random.Random, count: int) -> list[list[int]]:
-    """Three operands of so many threads: edges, ties, sums that cancel, results beyond the ends of the range."""
+    """Three random operands for ``count`` threads: edges, ties, sums that cancel, results outside
+    of the range.
+    """
     rows = []
     for _ in range(count):
         a, b, c = (_any(source) for _ in range(3))
@@ -90,12 +92,12 @@ def doubles(source: random.Random, count: int) -> list[list[int]]:
 
 
 def as_double(bits: int) -> float:
-    """The number that has these bits."""
+    """The number of a bit pattern."""
     return float(np.array(bits, np.uint64).view(np.float64))
 
 
 def fused(a: int, b: int, c: int, rounding: FloatRounding) -> int:
-    """The bits of a * b + c, rounded once."""
+    """The bits of ``a * b + c``, rounded once."""
     x, y, z = (as_double(bits) for bits in (a, b, c))
     negative_product, negative_sum = bool((a ^ b) & SIGN), bool(c & SIGN)
     if isnan(x) or isnan(y) or isnan(z):
@@ -116,12 +118,12 @@ def fused(a: int, b: int, c: int, rounding: FloatRounding) -> int:
 
 
 def rounded(number: Fraction, rounding: FloatRounding) -> int:
-    """The bits of a number that is not 0, rounded."""
+    """The bits of a number other than 0, rounded."""
     size, is_negative = abs(number), number < 0
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     if size < Fraction(2) ** exponent:
         exponent -= 1
-    place = max(exponent - _FRACTION_BITS, _LEAST)  # of the last bit that double precision has here
+    place = max(exponent - _FRACTION_BITS, _LEAST)  # exponent of the last bit of the fraction
     count, rest = divmod(size / Fraction(2) ** place, 1)
     away = {
         FloatRounding.RN: rest > _HALF or (rest == _HALF and count % 2 == 1),
@@ -129,7 +131,8 @@ def rounded(number: Fraction, rounding: FloatRounding) -> int:
         FloatRounding.RM: bool(rest) and is_negative,
         FloatRounding.RP: bool(rest) and not is_negative,
     }[rounding]
-    # A count that reaches the next power of 2 has the bits of the next exponent, and the last one of infinity.
+    # A carry out of the fraction increments the exponent, or leads from the largest number to
+    # infinity.
     bits = int(count) + away
     if place > _LEAST:
         bits += (place - _LEAST) << _FRACTION_BITS

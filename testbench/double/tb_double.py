@@ -1,6 +1,7 @@
-"""The unit for double precision: every instruction, rounding and operand; registers, predicates, CC and barriers.
+"""The unit for double precision: every instruction, rounding and operand.
 
-The datapath is compared with exact arithmetic that rounds its result once, and the unit with the warp model.
+The datapath is compared with exact arithmetic that rounds once; the unit's registers, predicates,
+CC and scoreboards are compared with the warp model.
 """
 
 import random
@@ -26,7 +27,7 @@ from testbench.handmade import ALL
 _SIZES = tuple(SmParams(warps=16, lanes=lanes) for lanes in (8, 4, 32, 2))
 _ONE = 0x3FF << 52
 _Row = tuple[dict[str, Any], int, int, int, int]
-"""Instruction, operands a, b and c, and predicate of a thread."""
+"""Instruction, operands a, b and c, and the predicate of a thread."""
 PACE = {
     ALL: 68,
     0x1: 40,
@@ -39,7 +40,9 @@ PACE = {
     0xC000_00FF: 47,
     0xE000_0001: 42,
 }
-"""Threads that execute an instruction on eight lanes, alone in the unit -> cycles from selection to completion."""
+"""For each mask of executing threads, the cycles from selection to completion of an instruction
+alone in the unit, on eight lanes.
+"""
 _ARITHMETIC = (DoubleOperation.ADD, DoubleOperation.MULTIPLY, DoubleOperation.FUSED)
 
 
@@ -53,8 +56,9 @@ def _play(
 
 
 def check_datapath(bench: Bench) -> None:
-    """Sums, products and both at once in all roundings, in any order, a thread in each cycle, against exact
-    arithmetic."""
+    """Sums, products and fused multiply-adds in all roundings, in random order, a thread per cycle,
+    against exact arithmetic.
+    """
     count = 20_000 if bench.thorough else 250
     rows = [
         (operation, rounding, *operands)
@@ -84,8 +88,7 @@ def check_datapath(bench: Bench) -> None:
 
 
 def check_comparisons(bench: Bench) -> None:
-    """Relations, and the lesser and the greater, of edges with both signs, against Python's
-    results."""
+    """Relations, minimum and maximum of edges with both signs, against Python's results."""
     edges = [edge | sign for edge in EDGES for sign in (0, SIGN)]
     pairs = (
         list(product(edges, edges))
@@ -139,27 +142,27 @@ def check_comparisons(bench: Bench) -> None:
 
 
 def order(a: int, b: int) -> str:
-    """How two numbers relate."""
+    """The relation of two numbers: ``<``, ``>``, ``=``, or ``?`` with a NaN."""
     x, y = as_double(a), as_double(b)
     return "<" if x < y else ">" if x > y else "=" if x == y else "?"
 
 
 def chosen(a: int, b: int, lesser: bool) -> int:
-    """The lesser or greater one, -0 before +0; beside NaN the number."""
+    """The minimum or maximum: -0 is less than +0; of a number and a NaN the number is chosen."""
     numbers = [bits for bits in (a, b) if not isnan(as_double(bits))]
     numbers.sort(key=lambda bits: (as_double(bits), not bits & SIGN))
     return numbers[0 if lesser else -1] if numbers else NAN
 
 
 def expected(operation: DoubleOperation, a: int, b: int, c: int, rounding: FloatRounding) -> int:
-    """The right result."""
+    """The expected result of an arithmetic operation."""
     if operation is DoubleOperation.ADD:
         return fused(a, _ONE, b, rounding)
     return fused(a, b, (a ^ b) & SIGN if operation is DoubleOperation.MULTIPLY else c, rounding)
 
 
 def _results(bench: Bench, rows: Sequence[_Row]) -> list[int]:
-    """The results of the datapath for threads that follow each other, one in each cycle."""
+    """The results of the datapath for one thread per cycle."""
     dut, found = DoubleDatapath(), list[int]()
 
     async def send(ctx: Any) -> None:
@@ -188,7 +191,7 @@ def check_forms(bench: Bench) -> None:
 
 
 def check_corners(bench: Bench) -> None:
-    """Results that go nowhere; operands that are nowhere; constants at the end of their bank."""
+    """Results to RZ and PT; operands RZ and PT; constants at the end of their bank."""
     cases = []
     for form in DOUBLE:
         corners: list[dict[str, int]] = [
@@ -207,7 +210,7 @@ def check_corners(bench: Bench) -> None:
 
 
 def check_crowd(bench: Bench) -> None:
-    """Instructions that come as fast as there is room; they are taken one at a time."""
+    """Instructions as fast as there is room; the unit executes one at a time."""
     form = next(form for form in DOUBLE if form.name == "DFMA")
     count = 200 if bench.thorough else 12
     cases = [
@@ -229,7 +232,7 @@ def check_crowd(bench: Bench) -> None:
 
 
 def check_pace(bench: Bench) -> None:
-    """Instructions of one warp, each alone in the unit: how long they take, by the threads that execute them."""
+    """The cycles of an instruction alone in the unit, for each mask of executing threads."""
     form = next(form for form in DOUBLE if form.name == "DFMA")
     word = word_of_form(bench.random, form, Rd=4, Ra=8, Rb=10, Rc=12)
     cases = [case_of(bench.random, form, word, threads) for threads in PACE]
@@ -245,7 +248,7 @@ def check_pace(bench: Bench) -> None:
 
 
 def record(bench: Bench) -> None:
-    """A sum with a constant, a fused multiply-add, and a comparison, for the waveform."""
+    """A sum with a constant, a fused multiply-add and a comparison for the waveform."""
     source, forms = random.Random(0), {(form.name, form.variant): form for form in DOUBLE}
     cases = [
         case_of(
@@ -260,7 +263,7 @@ def record(bench: Bench) -> None:
 
 
 def traces_of(driver: DoubleDriver) -> View:
-    """What is worth seeing of the unit."""
+    """The traced signals of the unit."""
     dut = driver.dut
     port, gather, write = dut.port, dut.port.gather, dut.port.write
     compute = dut.compute
@@ -312,7 +315,7 @@ def traces_of(driver: DoubleDriver) -> View:
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     for check in (
         check_datapath,
         check_comparisons,

@@ -1,4 +1,4 @@
-"""The unit for double precision."""
+"""The unit for double precision: its testbench, and the exact arithmetic against MPFR."""
 
 import random
 from dataclasses import replace
@@ -22,7 +22,7 @@ from testbench.double.numbers import EDGES, NAN, SIGN, as_double, doubles, fused
 from testbench.simulation import failure
 from testbench.submodules import submodules
 
-gmpy2: Any = import_module("gmpy2")  # it does not say of what types its functions are
+gmpy2: Any = import_module("gmpy2")  # gmpy2 has no type hints
 _ROUNDINGS = {
     FloatRounding.RN: gmpy2.RoundToNearest,
     FloatRounding.RM: gmpy2.RoundDown,
@@ -34,7 +34,7 @@ passes = partial(simulation.passes, "double")
 
 @pytest.mark.parametrize("rounding", FloatRounding)
 def test_what_is_expected_is_what_mpfr_makes_of_it(rounding):
-    """Of edges with both signs, and of random operands that are near ties and ends of the range."""
+    """Edges with both signs, and random operands near ties and the ends of the range."""
     source = random.Random(rounding.value)
     edges = [edge | sign for edge in EDGES for sign in (0, SIGN)]
     triples = [

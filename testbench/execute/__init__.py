@@ -1,1 +1,3 @@
-"""The lanes: every form of their instructions; the lanes as other units see them."""
+"""Testbench of the lanes: every form of their instructions, and the lanes as a model for other
+units.
+"""

@@ -1,4 +1,6 @@
-"""The lane of a serial machine beside a full lane of others, with the same words and operands."""
+"""The lane of a serial machine beside a full lane of another one, with the same words and
+operands.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +27,7 @@ from testbench.instructions.cases import number, random_word
 _SERIAL, _OTHER = (SmParams(lanes=lanes, floats=False, doubles=False) for lanes in (1, 2))
 _OPERANDS = data.Layout.cast(Operands)
 INTEGER_FORMS = tuple(form for form in LANE_FORMS if form not in FLOATING)
-"""What the lane of a serial machine computes."""
+"""The forms that the lane of a serial machine executes."""
 
 
 class BothLanes(Component):
@@ -74,11 +76,11 @@ class BothLanes(Component):
 
 
 class BothDriver(UnitDriver):
-    """Compares all that comes out of both lanes, written or not.
+    """Compares all outputs of both lanes, written or not.
 
     Attributes:
-        dut: What is tested.
-        counts: Words compared, by instruction.
+        dut: The decoder and both lanes.
+        counts: Number of compared words, by instruction.
     """
 
     def __init__(self, bench: Bench, count: int, forms: Sequence[Form] = INTEGER_FORMS) -> None:
@@ -87,7 +89,7 @@ class BothDriver(UnitDriver):
         self._count, self._forms = count, forms
 
     async def _drive(self, ctx: Any) -> None:
-        """``count`` words of each form, in random order."""
+        """Executes ``count`` words of each form, in random order."""
         dut, source = self.dut, self.bench.random
         order = list(self._forms) * self._count
         source.shuffle(order)
@@ -110,7 +112,7 @@ class BothDriver(UnitDriver):
             self.counts[form.name] += 1
 
     def _operands(self, source: Random, immediate: int) -> dict[str, int]:
-        """Any numbers; b is often small, or the immediate."""
+        """Random operands; b is often small, or the immediate."""
         b = source.choice(
             (
                 number(source),

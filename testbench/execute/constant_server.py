@@ -1,4 +1,4 @@
-"""Constant banks, as a unit that asks for words of them sees them."""
+"""A model of the constant banks for a unit that requests words of them."""
 
 from collections import deque
 from typing import Any
@@ -9,12 +9,12 @@ __all__ = ["ConstantServer"]
 
 
 class ConstantServer:
-    """Answers a unit's questions, one at a time, and compares them with those that are due.
+    """Answers the requests of a unit, one at a time, and compares them with the expected ones.
 
     Parameters:
-        bench: Whose random numbers decide when it takes a question and when it answers; reports differences.
+        bench: Source of random numbers for the times of requests and answers; reports differences.
         dut: A unit with the ports ``indexed`` and ``value``.
-        idle: How often it has no time, from 0 on, less than 1.
+        idle: Probability, from 0 to less than 1, that it is not ready in a cycle.
     """
 
     def __init__(self, bench: Bench, dut: Any, idle: float) -> None:
@@ -22,11 +22,13 @@ class ConstantServer:
         self._due: deque[tuple[str, int, int, int]] = deque()
 
     def expect(self, what: str, bank: int, address: int, value: int) -> None:
-        """The unit has to ask for this word, after what was expected before: ``value`` is the answer."""
+        """Expects a request for this word, after the ones expected before; ``value`` is the
+        answer.
+        """
         self._due.append((what, bank, address, value))
 
     async def serve(self, ctx: Any) -> None:
-        """The testbench: without end."""
+        """The testbench process, which does not end."""
         indexed, value, answer = self._dut.indexed, self._dut.value, None
         while True:
             gives = answer is not None and self._busy()

@@ -1,5 +1,8 @@
-"""Instruction words through decoder and lanes, a beat every cycle, and what comes out three cycles later; or a beat in
-parts, of what passes the full lanes only."""
+"""Executes instruction words on decoder and lanes, a beat every cycle, and compares the outputs
+three cycles later.
+
+A beat of the full lanes takes several cycles, one for each part.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,10 +67,14 @@ class DecodedLanes(Component):
 
 @dataclass
 class Threads:
-    """The threads of a beat before an instruction: for each what its registers, predicates and CC hold.
+    """The state of the threads of a beat before an instruction. Sequences have an element per
+    thread.
 
-    ``registers`` by number, a value for each thread; ``constant`` is what any constant operand holds. ``special`` is
-    the value in place of a register as a, ``vote`` the verdict of a vote, if the instruction is about those.
+    Attributes:
+        registers: Values of each register, by number.
+        constant: The value of a constant operand.
+        special: The value of a special register, which replaces operand a.
+        vote: The result of a vote.
     """
 
     registers: Mapping[int, Sequence[int]]
@@ -80,9 +87,13 @@ class Threads:
 
 @dataclass
 class Expected:
-    """What a beat writes: values of the destination, predicates by number, CC; None or nothing where it does not.
+    """What a beat writes. None or empty: nothing is written.
 
-    ``threads`` are the positions of those that execute it.
+    Attributes:
+        threads: Positions of the threads that execute it.
+        destination: Number of the register, with its ``values``.
+        predicates: Values of each written predicate, by number.
+        conditions: CC of each thread.
     """
 
     threads: Sequence[int]
@@ -94,7 +105,7 @@ class Expected:
 
 @dataclass
 class Beat:
-    """A word, the threads it meets, and what they should get."""
+    """A word, the state of its threads before it, and what it must write."""
 
     name: str
     word: int
@@ -103,11 +114,11 @@ class Beat:
 
 
 class LaneDriver(UnitDriver):
-    """Feeds beats to the lanes and compares.
+    """Executes beats on the lanes and compares the outputs.
 
     Attributes:
-        dut: What is tested.
-        counts: Threads compared, by instruction.
+        dut: The decoder and the lanes.
+        counts: Number of compared threads, by instruction.
     """
 
     def __init__(self, bench: Bench, lanes: int, beats: Iterable[Beat]) -> None:
@@ -117,7 +128,7 @@ class LaneDriver(UnitDriver):
         self._lanes, self._beats, self._parts = lanes, beats, params.parts
 
     async def _drive(self, ctx: Any) -> None:
-        """All beats."""
+        """Executes all beats."""
         if self._params.serial:
             await self._drive_serial(ctx)
             return
@@ -137,7 +148,7 @@ class LaneDriver(UnitDriver):
             await self._tick(ctx)
 
     async def _drive_serial(self, ctx: Any) -> None:
-        """One at a time, sometimes with a pause."""
+        """Executes one beat at a time, sometimes with a pause."""
         for beat in self._beats:
             instruction = self._give(ctx, beat, 0)
             for _ in range(BYTE_LANE_CYCLES):
@@ -148,8 +159,9 @@ class LaneDriver(UnitDriver):
                 await self._tick(ctx)
 
     def _give(self, ctx: Any, beat: Beat, part: int | None = None) -> Any:
-        """Puts a beat on the inputs, in the form that the instruction selects; of a part, the full
-        lanes have the operands of that one of their threads."""
+        """Sets the inputs to a beat, in the form that the instruction selects; with ``part``, the
+        full lanes get the operands of that part of the threads.
+        """
         dut, before = self.dut, beat.before
         ctx.set(dut.word, beat.word)
         instruction = ctx.get(dut.instruction)
@@ -195,13 +207,15 @@ class LaneDriver(UnitDriver):
         return instruction
 
     def _register(self, beat: Beat, number: int) -> Sequence[int]:
-        """A register of all threads; anything if it is none that the instruction reads."""
+        """The values of a register of all threads; random values if the instruction does not read
+        it.
+        """
         return beat.before.registers.get(number) or [
             self.bench.random.getrandbits(32) for _ in range(self._lanes)
         ]
 
     def _compare(self, ctx: Any, beat: Beat, instruction: Any) -> None:
-        """Compares what comes out with what the beat expects."""
+        """Compares the outputs with the expected results of a beat."""
         self._happened()
         dut, after, expect = self.dut, beat.after, self.bench.expect
         destination = instruction.destination
@@ -235,7 +249,7 @@ class LaneDriver(UnitDriver):
         self.counts[beat.name] = self.counts.get(beat.name, 0) + len(after.threads)
 
     def _shown(self, beat: Beat, instruction: Any, thread: int) -> str:
-        """A thread's operands, for a message."""
+        """The operands of a thread, for a message."""
         before = beat.before
         registers = ", ".join(
             f"{before.registers[number][thread]:#x}" if number in before.registers else "any"
@@ -248,6 +262,6 @@ class LaneDriver(UnitDriver):
 
 
 def _then_nothing(beats: Iterable[Beat]) -> Iterator[Beat | None]:
-    """The beats, and the cycles until the last one is out."""
+    """The beats, followed by None for the cycles until the last one has left the lanes."""
     yield from beats
     yield from [None] * LANE_CYCLES

@@ -1,5 +1,5 @@
-"""The lanes, as a unit that has a LaneClientPort or a LaneWriterPort sees them: takes its operations, reads and writes
-registers for it.
+"""A model of the lanes for a unit with a LaneClientPort or a LaneWriterPort: executes its
+operations on registers.
 """
 
 from collections import defaultdict
@@ -15,14 +15,13 @@ from sim.checks.testbench import Bench
 from sim.machine.changed_input import ChangedInput
 
 WANTED_CYCLES = 3
-"""From the cycle in which an operation is taken to the one in which the first beat's data are
-requested."""
+"""Cycles from an operation taken to the request of its first beat's data."""
 READ_CYCLES = 3
-"""From the cycle in which an operation is taken to the one in which the first beat's registers are read."""
+"""Cycles from an operation taken to the read of its first beat's registers."""
 GATHERED_CYCLES = 5
-"""From the cycle in which an operation is taken to the one in which the unit has the first beat's registers."""
+"""Cycles from an operation taken to the delivery of its first beat's registers to the unit."""
 WRITTEN_CYCLES = 8
-"""From the cycle in which an operation is taken to the one at whose end its first beat is written."""
+"""Cycles from an operation taken to the end of the cycle in which its first beat is written."""
 _WORD_BITS = 32
 _WORD = (1 << _WORD_BITS) - 1
 _CC_BITS = Flags.as_shape().size
@@ -30,9 +29,11 @@ _CC_BITS = Flags.as_shape().size
 
 @dataclass(frozen=True)
 class LaneOperation:
-    """A gather or a write that the unit has requested, with the fields of
-    ``rtl.layouts.register_gather`` or ``rtl.layouts.register_write``, and the ``cycle`` in which it
-    was taken. A write has one register."""
+    """A gather or a write that the unit has requested.
+
+    Its fields are those of ``rtl.layouts.register_gather`` or ``rtl.layouts.register_write``;
+    ``cycle`` is the one in which it was taken. A write has one register.
+    """
 
     gather: bool
     warp: int
@@ -49,36 +50,37 @@ class LaneOperation:
 
 @dataclass(frozen=True)
 class _UnderWay:
-    """An operation whose beats pass the lanes."""
+    """An operation whose beats are in the lanes."""
 
     operation: LaneOperation
     beats: list[int] = field(default_factory=list)
-    """What a gather has read, beat by beat, as bits."""
+    """The bits that a gather has read, for each beat."""
     answers: list[tuple[int, int, int]] = field(default_factory=list)
-    """What the unit has given for a write, beat by beat: values, flags, conditions."""
+    """The data of a write, for each beat: values, flags, conditions."""
 
 
 class LaneClientDriver:
-    """Serves one unit's port. Operations take effect in the order in which they were taken.
+    """Serves the port of one unit. Operations take effect in the order in which they were taken.
 
-    The beats of an operation follow each other without a gap. Those of two operations never
-    overlap, except a gather and a write that were taken in one cycle: after that the port is not
-    ready for the rest of their beats. A gather is not taken in the first cycle in which it is
-    offered. All cycles are counted from the start of :meth:`serve`.
+    The beats of an operation are consecutive. Those of two operations never overlap, except a
+    gather and a write that were taken in one cycle: after that the port is not ready for the rest
+    of their beats. A gather is not taken in the first cycle in which it is offered. All cycles are
+    counted from the start of :meth:`serve`.
 
     Parameters:
-        bench: Whose random numbers decide when the port is ready.
-        params: Sizes of the hardware.
-        port (interface of LaneClientPort or LaneWriterPort): The unit's.
-        idle: How often the port is not ready without a reason, from 0 on, less than 1.
-        delay: Cycles by which everything comes later than the lanes would do it.
-        ended: Called when the last beat of an operation was handed over or written.
+        bench: Source of random numbers for the readiness of the port.
+        params: Parameters of the hardware.
+        port (interface of LaneClientPort or LaneWriterPort): The port of the unit.
+        idle: Probability, from 0 to less than 1, that the port is not ready in a cycle.
+        delay: Cycles by which every event is later than in the lanes.
+        ended: Called when the last beat of an operation was delivered or written.
 
     Attributes:
-        registers (dict[(warp, register), list[int]]): Of each thread; zeros unless set or written.
-        predicates (dict[(warp, predicate), int]): As masks.
-        conditions: CC of each thread, laid out as :class:`~rtl.isa.condition.Flags`.
-        now: The cycle that it is in: clock edges before it.
+        registers (dict[(warp, register), list[int]]): Values of each thread; zeros unless set or
+        written.
+        predicates (dict[(warp, predicate), int]): Masks of threads.
+        conditions: CC of each thread, in the layout of :class:`~rtl.isa.condition.Flags`.
+        now: The current cycle: the number of clock edges before it.
     """
 
     def __init__(
@@ -109,11 +111,11 @@ class LaneClientDriver:
 
     @property
     def quiet(self) -> bool:
-        """Whether every operation that was taken has ended."""
+        """Whether every operation taken has ended."""
         return not self._under_way
 
     async def serve(self, ctx: Any) -> None:
-        """The testbench: without end."""
+        """The testbench process, which does not end."""
         port = self._port
         streams = [getattr(port, kind) for kind in self._kinds]
         readies = {kind: ChangedInput(ctx, getattr(port, kind).ready) for kind in self._kinds}
@@ -172,7 +174,7 @@ class LaneClientDriver:
         }
 
     def _take(self, kind: str, bits: int) -> None:
-        """An operation is taken in this cycle."""
+        """Records an operation that is taken in this cycle."""
         fields: Any = self._layouts[kind].from_bits(bits)
         common = (int(fields.index), bool(fields.last), int(fields.barrier), self.now)
         owner = (int(fields.warp), int(fields.sequence))
@@ -206,7 +208,9 @@ class LaneClientDriver:
         )
 
     def _beat(self, under_way: _UnderWay, first: int) -> int | None:
-        """Which beat is in the stage that beat 0 is in at age ``first``; None for none of the operation."""
+        """The beat in the stage that beat 0 reaches at age ``first``; None if no beat of the
+        operation is there.
+        """
         beat = self._age(under_way) - first
         return beat if 0 <= beat < self._params.beats else None
 
@@ -218,7 +222,9 @@ class LaneClientDriver:
         return self._beat_layout.const({"index": operation.index, "beat": beat}).as_bits()
 
     def _gathered(self, under_way: _UnderWay) -> int | None:
-        """The payload of ``gathered`` in this cycle, if it comes from this operation; reads its registers."""
+        """The payload of ``gathered`` in this cycle, None if the operation has none; reads the
+        registers of a beat.
+        """
         operation = under_way.operation
         if not operation.gather:
             return None
@@ -236,12 +242,14 @@ class LaneClientDriver:
         return self._beat_of(operation, beat) | under_way.beats[beat] << self._beat_layout.size
 
     def _wanted(self, under_way: _UnderWay) -> int | None:
-        """The payload of ``wanted`` in this cycle, if it comes from this operation."""
+        """The payload of ``wanted`` in this cycle, None if the operation requests no data."""
         beat = None if under_way.operation.gather else self._beat(under_way, WANTED_CYCLES)
         return None if beat is None else self._beat_of(under_way.operation, beat)
 
     def _write(self, under_way: _UnderWay, values: int, flags: int, conditions: int) -> None:
-        """Notes what the unit gives for a beat in this cycle; writes the beat that has reached the last stage."""
+        """Records the data that the unit supplies for a beat, and writes the beat that has reached
+        the last stage.
+        """
         operation = under_way.operation
         if operation.gather:
             return
@@ -269,14 +277,14 @@ class LaneClientDriver:
 
 
 class BeatInput:
-    """An event of a beat, which comes from one operation at most."""
+    """The input of an event; at most one operation has a beat in it."""
 
     def __init__(self, ctx: Any, event: Any) -> None:
         self._valid = ChangedInput(ctx, event.valid)
         self._payload = ChangedInput(ctx, event.payload.as_value())
 
     def set(self, beats: list[int | None]) -> None:
-        """Sets the event to the beat that is not None, or to none."""
+        """Sets the event to the beat that is not None; to no event without one."""
         happens = [beat for beat in beats if beat is not None]
         assert len(happens) <= 1, "beats of two operations in one cycle"
         self._valid.set(len(happens))

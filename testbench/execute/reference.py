@@ -1,4 +1,6 @@
-"""Beats with what they should do, by the thread model and by the warp model; operands at the edges."""
+"""Beats with their expected results, from the thread model and the warp model; operands at the
+edges.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -31,7 +33,9 @@ _SPECIAL = ("S2R", "CS2R", "LEPC")
 COMPUTED = [
     form for form in LANE_FORMS if form not in FLOATING and form.name not in (*_SPECIAL, "VOTE")
 ]
-"""Forms whose results are from their operands alone, but for floating point, which has operands of its own."""
+"""Forms whose results depend only on their operands, without floating point, which has operands of
+its own.
+"""
 
 
 def _numbers(source: Random, count: int) -> list[int]:
@@ -39,8 +43,9 @@ def _numbers(source: Random, count: int) -> list[int]:
 
 
 def thread_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
-    """Each form of COMPUTED, in every combination of its modes or ``count`` of them, as the thread model executes it;
-    in random order."""
+    """Beats of each form of COMPUTED, as the thread model executes them: every combination of
+    modes, or ``count`` of them, in random order.
+    """
     named = (*_REGISTERS, *_REGISTERS, RZ)
     words = [
         (form, word)
@@ -70,7 +75,7 @@ def thread_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
 
 
 class _Constants:
-    """What an action needs of a machine: constants, all the same."""
+    """The part of a machine that actions use: constants, all with the same value."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -82,7 +87,7 @@ class _Constants:
 def model_beats(
     source: Random, lanes: int, count: int, forms: Sequence[Form] = LANE_FORMS
 ) -> Iterator[Beat]:
-    """``count`` beats of each form, in random order."""
+    """``count`` beats of each form, as the warp model executes them, in random order."""
     warp, constants = warp_of(machine([NOP])), _Constants()
     order = list(forms) * count
     source.shuffle(order)
@@ -91,7 +96,9 @@ def model_beats(
 
 
 def corner_beats(source: Random, lanes: int) -> Iterator[Beat]:
-    """Floating point with registers: of a and b all pairs of CORNERS, c a zero, the least number, or one."""
+    """Floating-point forms with registers: all pairs of CORNERS for a and b; for c zeros, the
+    smallest numbers, or one.
+    """
     warp, constants = warp_of(machine([NOP])), _Constants()
     forms = [form for form in LANE_FORMS if form in FLOATING and form.variant == "r"]
     pairs = [*product(CORNERS, CORNERS)]
@@ -111,7 +118,9 @@ def corner_beats(source: Random, lanes: int) -> Iterator[Beat]:
 
 
 def distance_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
-    """VABSDIFF4 of bytes at the ends of their types, so that distances of nine bits are beside others."""
+    """VABSDIFF4 of bytes at the limits of their types, so that distances of nine bits are beside
+    others.
+    """
     warp, constants = warp_of(machine([NOP])), _Constants()
     form = next(form for form in LANE_FORMS if form.name == "VABSDIFF4")
     for _ in range(count):
@@ -130,7 +139,9 @@ def _beat(
     constants: Any,
     given: Sequence[Sequence[int]] | None = None,
 ) -> Beat:
-    """A word with any fields, and any operands; with ``given`` those of its registers a, b and c, then R0 to R2."""
+    """A beat with a random word and operands; ``given`` are the values of registers a, b and c,
+    which are then R0 to R2.
+    """
     word = random_word(source, form, (*_REGISTERS, *_REGISTERS, RZ), RZ + 1, {})
     if given is not None:
         for register, field in enumerate(_OPERANDS):
@@ -178,12 +189,12 @@ def _beat(
 
 
 def _joined(warp: Warp, values: dict[str, int], executing: int) -> int:
-    """The executing threads whose vote is yes."""
+    """The ballot of a vote: the executing threads whose predicate holds."""
     return (warp.predicates[values["Pc"]] ^ (ALL_THREADS if values["Pc_not"] else 0)) & executing
 
 
 def _expected(lanes: int, values: dict[str, int], record: Retirement) -> Expected:
-    """What the record says that was written."""
+    """The expected results of a beat, from a record of the warp model."""
     threads = [thread for thread in range(lanes) if values.get("lanes", 15) >> thread % 4 & 1]
     expected = Expected(threads, values.get("Rd", RZ))
     if record.registers:

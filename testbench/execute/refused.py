@@ -1,4 +1,4 @@
-"""Which words of a program the machine does not execute."""
+"""The words of a program that the machine refuses."""
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
@@ -9,7 +9,9 @@ __all__ = ["refused_words"]
 
 
 def refused_words(module: Module) -> list[str]:
-    """The words with their places and errors. Registers are those of the kernel that has most."""
+    """The refused words of a module with their places and errors. The number of registers is that
+    of the kernel that has most.
+    """
     registers, code = max(entry.registers for entry in module.kernels.values()), module.code.content
     words = {
         place: int.from_bytes(code[place : place + INSTRUCTION_BYTES], "little")

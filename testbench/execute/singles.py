@@ -1,5 +1,5 @@
-"""Operands of floating-point instructions: at the edges of single precision, near each other, and products that nearly
-cancel what is added to them.
+"""Operands of floating-point instructions: at the edges of single precision, near each other, and
+sums that nearly cancel.
 """
 
 from random import Random
@@ -29,25 +29,27 @@ SINGLES = (
     0x7FC0_0000,
     0x7FFF_FFFF,
 )
-"""Zero, subnormal numbers and what is beside them, one and what is beside it, the largest numbers, infinity, NaNs."""
+"""Zero, subnormal numbers, one and the largest numbers with their neighbours, infinity, NaNs."""
 SIGN, ONE = 1 << 31, 0x3F80_0000
 CORNERS = tuple(
     number | sign
     for number in (0, 1, 0x007F_FFFF, 0x0080_0000, ONE, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_0000)
     for sign in (0, SIGN)
 )
-"""The ends of the ranges, of which all pairs are few enough."""
+"""The ends of the ranges: few enough to test all pairs."""
 EDGES = tuple(number | sign for number in SINGLES for sign in (0, 1 << 31))
-"""These and their negatives."""
+"""The numbers of SINGLES and their negatives."""
 _EXPONENTS = (0, 1, 2, 23, 24, 100, 126, 127, 128, 150, 200, 253, 254)
 _FAR = (-127, -126, -125, -124, 124, 125, 126, 127)
-"""Differences of exponents where a quotient nearly leaves the range."""
+"""Differences of exponents for which a quotient is near the ends of the range."""
 _FEW = (0x7F_0000, 0x7F, 0x40_0000, 1, 0)
-"""Bits of which short fractions are made."""
+"""Masks of fractions with few bits."""
 
 
 def single(source: Random) -> int:
-    """A number: at the edges, of an exponent near those, of an exponent near that of 1, or any."""
+    """A random number: an edge, one with an exponent near the edges or near that of 1, or any
+    pattern.
+    """
     sign = source.getrandbits(1) << 31
     match source.randrange(5):
         case 0:
@@ -67,8 +69,10 @@ def single(source: Random) -> int:
 
 
 def singles(source: Random, count: int) -> list[list[int]]:
-    """``count`` numbers for each of three operands. Some of the third are nearly the others' product, negated; some of
-    the second nearly the first, or so far from it that their quotient nearly leaves the range.
+    """``count`` numbers for each of three operands.
+
+    Some of the third are nearly the negated product of the others. Some of the second are nearly
+    the first, or so far from it that the quotient is near the ends of the range.
     """
     first, second, third = ([single(source) for _ in range(count)] for _ in range(3))
     with np.errstate(all="ignore"):

@@ -1,8 +1,9 @@
-"""The lanes: every form of every instruction, decoded and computed, against the thread model and the warp model.
+"""The lanes: every form of every instruction, against the thread model and the warp model.
 
-The thread model executes words in all their modes, the warp model words with random fields, of every form
-that the lanes have. Both meet operands at the edges, and each instruction follows the one before in the next cycle, or
-in a serial machine when that one is done. The lane of such a machine is compared with a full lane of others, too.
+The thread model executes words in all their modes, the warp model words with random fields, of
+every form of the lanes. Operands include edges. Each instruction follows the one before in the next
+cycle, or in a serial machine after its end. The lane of a serial machine is also compared with a
+full lane of other machines.
 """
 
 from collections.abc import Iterable
@@ -24,9 +25,9 @@ from testbench.execute.reference import (
 )
 
 LANES = 4
-"""Lanes of the machine that is tested: what a lane computes does not depend on how many there are."""
+"""Lanes of the tested machine. The result of a lane does not depend on their number."""
 SHOWN = ("IADD", "XMAD", "SHF.R", "ISETP", "LOP3.LUT")
-"""Instructions in the waveform."""
+"""Instructions of the waveform."""
 
 
 def _play(bench: Bench, what: str, beats: Iterable[Beat], lanes: int = LANES) -> dict[str, int]:
@@ -37,7 +38,7 @@ def _play(bench: Bench, what: str, beats: Iterable[Beat], lanes: int = LANES) ->
 
 
 def check_modes(bench: Bench, lanes: int = LANES) -> None:
-    """Words of every form in its modes, as the thread model executes them."""
+    """Words of every form in its modes, against the thread model."""
     count = 1300 if bench.thorough else 30
     counts = _play(bench, "thread model", thread_beats(bench.random, lanes, count), lanes)
     _table(
@@ -46,14 +47,14 @@ def check_modes(bench: Bench, lanes: int = LANES) -> None:
 
 
 def check_model(bench: Bench, lanes: int = LANES) -> None:
-    """Words of every form, with any fields that the machine does not refuse, as the warp model executes them."""
+    """Words of every form with random legal fields, against the warp model."""
     count, forms = 500 if bench.thorough else 8, LANE_FORMS if lanes > 1 else INTEGER_FORMS
     counts = _play(bench, "warp model", model_beats(bench.random, lanes, count, forms), lanes)
     _table(bench, "threads compared with the warp model", counts, {form.name for form in forms})
 
 
 def check_singles(bench: Bench) -> None:
-    """Floating point: the forms with registers, more often, with operands that nearly cancel."""
+    """Floating-point forms with registers, with operands that nearly cancel."""
     count = 9000 if bench.thorough else 60
     forms = [form for form in LANE_FORMS if form in FLOATING and form.variant in ("r", "")]
     counts = _play(bench, "single precision", model_beats(bench.random, LANES, count, forms))
@@ -62,7 +63,9 @@ def check_singles(bench: Bench) -> None:
 
 
 def check_video(bench: Bench, lanes: int = LANES) -> None:
-    """Video instructions, more often: of types, parts, bounds and second operations there are thousands together."""
+    """More words of video instructions, which have thousands of combinations of types, parts,
+    bounds and second operations.
+    """
     count = 6000 if bench.thorough else 50
     forms = [form for form in LANE_FORMS if form in VIDEO]
     counts = _play(
@@ -73,28 +76,32 @@ def check_video(bench: Bench, lanes: int = LANES) -> None:
 
 
 def check_serial(bench: Bench) -> None:
-    """A serial machine: the same checks, and words of every form as a full lane of other machines computes them."""
+    """A serial machine: the same checks, and words of every form against a full lane of other
+    machines.
+    """
     for check in (check_modes, check_model, check_video):
         check(bench, 1)
     check_both(bench)
 
 
 def check_both(bench: Bench) -> None:
-    """Both full lanes: all that comes out of them, written or not."""
+    """Both full lanes: all their outputs, written or not."""
     driver = BothDriver(bench, 1000 if bench.thorough else 12)
     driver.run()
     bench.checked("results of both full lanes", sum(driver.counts.values()))
 
 
 def _table(bench: Bench, title: str, counts: dict[str, int], names: set[str]) -> None:
-    """Reports how often each instruction was compared, and fails if one was not."""
+    """Reports the number of comparisons of each instruction; fails if an instruction was not
+    compared.
+    """
     if missing := names - counts.keys():
         bench.fail(f"{title}: never {', '.join(sorted(missing))}")
     bench.table(title, ["", "threads"], sorted(counts.items()))
 
 
 def record(bench: Bench) -> None:
-    """A few instructions, for the waveform."""
+    """Runs a few instructions for the waveform."""
     forms = [form for form in LANE_FORMS if form.name in SHOWN]
     driver = LaneDriver(bench, LANES, model_beats(bench.random, LANES, 3, forms))
     driver.run(traces=_traces(driver))
@@ -132,6 +139,6 @@ def _traces(driver: LaneDriver) -> View:
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     for check in (check_modes, check_model, check_singles, check_video, record, check_serial):
         check(bench)

@@ -1,4 +1,4 @@
-"""The lanes: the decoder against the instruction table, the whole by its testbench."""
+"""The lanes: the decoder against the instruction table, the lanes by their testbench."""
 
 import random
 from collections import Counter
@@ -38,7 +38,7 @@ def test_every_form_of_fixed_latency_passes_the_lanes():
     assert others == {
         "VOTE.VTG",
         "VABSDIFF4",
-    }  # refused, of the latter what compiled code does not have
+    }  # refused; of VABSDIFF4 only words that compiled code does not have
     assert {form.name for form in LANE_FORMS if form.pipe not in FIXED_LATENCY} == {"S2R"}
 
 
@@ -81,7 +81,7 @@ def test_what_is_no_instruction_of_the_lanes_lets_operands_pass(floats):
 
 @pytest.mark.parametrize("floats", [False, True])
 def test_every_form_is_distinguished_from_all_others(floats):
-    """With any fields, and by fewer bits than it has fixed ones."""
+    """With any fields, and with fewer compared bits than the forms have fixed ones."""
     forms = [form for form in LANE_FORMS if floats or form not in FLOATING]
     source = random.Random(1)
     for name in {form.name for form in forms}:
@@ -177,12 +177,13 @@ def test_a_wrong_result_is_seen(what):
     assert found[what] in failure("execute", body)
 
 
-# FCHK: exponents of the dividend and the divisor, and their difference, that the short way of a division takes.
+# FCHK: exponents of dividend and divisor, and their difference, for which the short path of a
+# division is valid.
 LEAST, MOST = {"a": 30, "b": 1, "a - b": -124}, {"a": 254, "b": 252, "a - b": 125}
 
 
 def at_the_bounds():
-    """Exponents of a and b with which one bound is met, or missed by one, and all others are kept."""
+    """Exponents of a and b at which one bound is met, or missed by one, while all others hold."""
     for what, off in product(LEAST, (-1, 0, 1)):
         for bound in (LEAST, MOST):
             edge = bound[what] + off
@@ -205,7 +206,7 @@ def at_the_bounds():
 
 
 def checks_divisions():
-    """FCHK in a lane, in every direction from its bounds."""
+    """FCHK in a lane at both sides of each bound."""
     source, dut = random.Random(0), FloatPrepare()
 
     async def body(ctx):

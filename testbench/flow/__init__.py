@@ -1,1 +1,1 @@
-"""The flow unit with its stack, against the warp model."""
+"""Testbench of the flow unit with its stack, against the warp model."""

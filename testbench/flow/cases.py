@@ -1,4 +1,4 @@
-"""What each flow instruction does to a warp, written out by hand: the rows of the manual's tables, and every error."""
+"""Directed cases of each flow instruction: the rows of the manual's tables, and every error."""
 
 from collections.abc import Iterator
 from itertools import cycle
@@ -25,15 +25,15 @@ from testbench.handmade import encode
 from testbench.instructions.condition import meanings
 
 _IGNORED = encode("EXIT")
-"""The word in whose place a warp is moved."""
+"""The instruction word while the trap unit moves a warp; the flow unit must ignore it."""
 
 PC = 0x108
-"""Where instructions are, unless a case says otherwise."""
+"""The address of an instruction without another one."""
 NEXT = PC + 8
 TARGET = 0x4000
 HANDLER = 0x8_0000
 LOW, HIGH = 0x0000_FFFF, 0xFFFF_0000
-"""Two halves of a warp."""
+"""The lower and the upper half of a warp's threads."""
 LOCAL = 512
 BLOCK = 1 << 20
 LEAVING = {
@@ -43,13 +43,17 @@ LEAVING = {
     "PEXIT": ("EXIT", "exited", TokenKind.EXIT),
     "PLONGJMP": ("LONGJMP", "longjumped", TokenKind.LONGJMP),
 }
-"""Push -> the instruction that goes to its token, the mask of those that wait for it, the token's kind."""
+"""For each push: the instruction that unwinds to its token, the mask of the threads pending on it,
+the token's kind.
+"""
 WRITE_BACK = encode("CCTLL", "stack")
 EXIT = encode("EXIT")
 
 
 class Life:
-    """A warp's life under construction. Expectations are those of the step before where a step does not give them."""
+    """A sequence of flow instructions of one warp, with their expected results. Expectations that a
+    step does not give are those of the step before.
+    """
 
     _blocks = 0
 
@@ -88,14 +92,14 @@ class Life:
         unreported: Any = WarpError.NONE,
         **masks,
     ) -> "Life":
-        """An instruction, the pc afterwards, and the masks: those not named do not change."""
+        """Appends an instruction. ``after`` is the pc after it; thread masks that are not named do
+        not change.
+        """
         if masks:
             kept_masks = {name: getattr(self.masks, name) for name in WarpMasks.__slots__}
             self.masks = WarpMasks(**{**kept_masks, **masks})
         self.depth = 0 if terminated else self.depth + pushed if depth is None else depth
-        if (
-            error is not WarpError.NONE and not terminated
-        ):  # an instruction that failed is left behind
+        if error is not WarpError.NONE and not terminated:  # a failed instruction is skipped
             after = next_address(pc) if move is FlowOperation.NONE else pc
         self.stream.steps.append(
             FlowStep(
@@ -123,7 +127,9 @@ class Life:
         return self
 
     def move(self, operation: FlowOperation, after: int = NEXT, **how: Any) -> "Life":
-        """What the trap unit makes the warp do. No guard keeps it from that."""
+        """Appends an operation of the trap unit. Its guard and its operand fault must have no
+        effect.
+        """
         return self(
             _IGNORED,
             after,
@@ -136,28 +142,30 @@ class Life:
         )
 
     def enter(self, lines: int, saved: int = PC, **masks: int) -> "Life":
-        """The trap handler is entered; ``lines`` are on the stack then."""
+        """Appends an entry into the trap handler; ``lines`` is the depth of the stack after it, in
+        lines.
+        """
         return self.move(
             FlowOperation.ENTER_TRAP, HANDLER, pc=saved, target=HANDLER, depth=4 * lines, **masks
         )
 
     def refuse(self, error: WarpError, target: int = HANDLER) -> "Life":
-        """It is not, and nothing changes."""
+        """Appends a refused entry, which changes nothing."""
         return self.move(FlowOperation.ENTER_TRAP, target=target, error=error)
 
     def push(self, name: str, to: int = TARGET, pc: int = PC, times: int = 1) -> "Life":
-        """Pushes of a token for the active threads."""
+        """Appends ``times`` pushes of a token for the active threads."""
         for _ in range(times):
             self(_to(name, to, pc), pc + 8, pc=pc, pushed=1)
         return self
 
     def fail(self, word: int, error: WarpError, **inputs) -> "Life":
-        """An instruction that only raises an error."""
+        """Appends an instruction that has an error and no other effect."""
         return self(word, error=error, **inputs)
 
 
 def _to(name: str, to: int, pc: int = PC, **fields: int) -> int:
-    """An instruction with its target in it."""
+    """The word of an instruction with an immediate target."""
     variant = None if name == "PEXIT" else "i"
     return encode(name, variant, target=to - (0 if name in ("JMP", "JCAL") else pc + 8), **fields)
 
@@ -197,7 +205,7 @@ def _branches() -> Iterator[Life]:
             encode("BRA", "i", target=-NEXT), 0
         )(encode("BRA", "i", target=0x10), 0xFFFF_FFF8, pc=0xFFFF_FFE0)
     )
-    for code in ConditionCode:  # each thread has other flags, as far as they mean something
+    for code in ConditionCode:  # each thread has different flags, as far as they are valid
         holds = {flags: is_so for flags, test, is_so in meanings() if test is code}
         threads = dict(zip(range(WARP_THREADS), cycle(sorted(holds)), strict=False))
         taken = sum(holds[flags] << thread for thread, flags in threads.items())
@@ -331,7 +339,7 @@ def _calls() -> Iterator[Life]:
             limited(_to(name, TARGET), TARGET, pushed=1)
         limited.fail(_to(name, TARGET), WarpError.API_STACK_ERROR)
         limited(_to(name, TARGET, counted=0), TARGET, pushed=1)
-        # PRET that counts sets the kill bit there, and clears it once there is room.
+        # A counted PRET sets the kill bit at the limit, and clears it below the limit.
         limited(_to("BRA", TARGET, limited=1), TARGET)
         limited(_to("PRET", TARGET))
         limited(
@@ -499,7 +507,7 @@ def _pointers() -> Iterator[Life]:
         life(encode("GETCRSPTR", Rd=1), value=lines)(WRITE_BACK, memory=stored)
         life(encode("SETCRSPTR", Ra=1), operand=lines, depth=lines)
         life(encode("GETCRSPTR", Rd=1), value=lines)
-        if tokens:  # over the holes
+        if tokens:  # above the holes
             life(encode("SYNC"), TARGET, depth=tokens - 1)
         yield life
     limit = 4 * CRS_GRANULE // TOKEN_BYTES - TRAP_RESERVE
@@ -561,7 +569,7 @@ def _pointers() -> Iterator[Life]:
 
 
 def _scattered(name: str) -> Life:
-    """A warp with a thread in every mask there is, and four tokens on the stack."""
+    """A warp with a thread in every mask, and four tokens on the stack."""
     life = Life(name, threads=ALL & ~(1 << 31))
     for push, thread in (("PBK", 0), ("PCNT", 1), ("PRET", 2), ("PLONGJMP", 3)):
         leaves, mask, _ = LEAVING[push]
@@ -706,7 +714,7 @@ def _traps() -> Iterator[Life]:
 
 
 def _lost(name: str) -> Life:
-    """A warp whose topmost tokens are in memory that is no longer mapped."""
+    """A warp whose topmost tokens are at an address without memory."""
     life = (
         Life(name)
         .push("PBK")(encode("BRK", guard=0), guard=1, broken=1, active=ALL & ~1)
@@ -718,14 +726,14 @@ def _lost(name: str) -> Life:
 
 
 def directed() -> Iterator[Stream]:
-    """All cases, with every error reported."""
+    """All cases with every error reported."""
     for cases in (_branches, _indexed, _calls, _leaving, _ends, _quads, _pointers, _traps):
         for life in cases():
             yield life.stream
 
 
 def unreported() -> Iterator[Stream]:
-    """With no error reported, an instruction that has one does nothing."""
+    """Cases with no error reported: a failed instruction has no effect."""
     yield (
         Life("unreported: branches go on behind")(
             _to("BRA", TARGET + 4), unreported=WarpError.MISALIGNED_PC

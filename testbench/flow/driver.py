@@ -1,4 +1,4 @@
-"""Drives the flow unit and its stack with the lives of many warps, and compares every result."""
+"""Drives the flow unit and its stack with instructions of many warps, and compares every result."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -38,21 +38,29 @@ from testbench.flow.steps import FlowStep, Start, Stream
 from testbench.scheduler.branches import predicted_branch
 
 ALL_REPORTED = 0x00FF_FFFF
-"""A report mask with all errors in it."""
+"""The report mask with all errors reported."""
 HIT_CYCLES = 1 + 1 + STACK_RESULT_CYCLES + 1
-"""From the dispatch of one instruction of a warp to that of the next, at most, when the stack needs no memory for it:
-the queue, the unit's first stage, the stack, whose answer is the unit's in the same cycle, and the cycle behind it."""
+"""The maximum number of cycles from the dispatch of an instruction to that of the warp's next one,
+if the stack needs no memory.
+
+One cycle each for the queue and the first stage of the unit, the stack (its result is the unit's in
+the same cycle), and one cycle after it.
+"""
 PUSH_CYCLES = 2
-"""The same for a push for later."""
+"""The same for a push."""
 ENTRY_CYCLES = 20
-"""The same for entering the trap handler: the mode, each hole and each token take two, the result comes behind."""
+"""The same for an entry into the trap handler: two cycles for the mode, each hole and each token,
+and the result.
+"""
 _QUIET_CYCLES = 24
-"""Cycles after a result until the stack pointer has surely been written: a branch's second token may wait for an
-unwind."""
+"""Cycles after a result until the stack pointer is written for certain: the second token of a
+branch may wait for an unwind.
+"""
 _NEAR = (FlowOperation.NONE, FlowOperation.BRANCH)
-"""Instructions whose warp may continue at the next instruction, and the plain jump."""
+"""Operations after which the warp may continue where fetch has continued."""
 _RESTS = 0.1
-"""Chance that a warp sends nothing more behind a result until its stack pointer has been compared."""
+"""Probability that a warp sends nothing after a result until its stack pointer has been compared.
+"""
 
 
 class FlowBench(Component):
@@ -61,15 +69,15 @@ class FlowBench(Component):
     Members
     -------
     valid, ready, warp, word, pc, guard, conditions, operand, same, fault
-        An instruction, as its word. It is dispatched when the unit takes it; when the queue is empty, if that has one
-        place.
+        An instruction, as its word. It is dispatched when the unit takes it; with a queue of one
+        place, when the queue is empty.
     move : In(TrapMove)
-        With an operation, what the warp is made to do instead.
+        An operation of the trap unit in place of the instruction, unless it is NONE.
 
     Attributes
     ----------
     unit
-        The flow unit with its stack, whose other ports nothing is connected to.
+        The flow unit with its stack. Its other ports are not connected.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -126,45 +134,46 @@ class FlowBench(Component):
 
 @dataclass
 class _Warp:
-    """A hardware warp in the middle of a life."""
+    """A hardware warp and the stream that it executes."""
 
     stream: Stream | None = None
     position: int = -1
-    """Of the next step; -1 is the start."""
+    """The index of the next step; -1 is the launch."""
     flying: deque[tuple[Start | FlowStep, int]] = field(default_factory=deque)
-    """What has been accepted, and when, oldest first."""
+    """The steps in flight and the cycle of their dispatch, oldest first."""
     blocked: bool = False
     """The next step has to wait for the last one's result."""
     depth: int = 0
     quiet_at: int = -1
-    """From this cycle on nothing of it is under way."""
+    """The first cycle in which no operation of the warp is in flight."""
     rests_until: int = -1
-    """Before this cycle it sends nothing."""
+    """The warp sends nothing before this cycle."""
     done: str = ""
-    """The last step that is over."""
+    """The name of the last finished step."""
     expected_depth: int = 0
     served_at: int = 0
-    """When its last request was; behind a push two cycles later at the earliest."""
+    """The cycle in which its last request was served: after a push at least two cycles later."""
 
 
 class FlowDriver(UnitDriver):
     """Plays streams on all warps of the hardware at once.
 
     Parameters:
-        bench: Whose random numbers decide which warp is next; reports differences.
-        warps: Of the hardware.
-        streams: Taken one after the other by warps that have nothing to do.
-        behaviour: Of the memory behind the stack.
-        report_mask: The hardware's.
-        idle: Chance that nothing is sent in a cycle.
-        lanes: Of the hardware, which is serial if there is one.
+        bench: Source of random numbers for the order of warps; reports differences.
+        warps: Number of warps of the hardware.
+        streams: The streams, each taken by the next idle warp.
+        behaviour: Behaviour of the memory behind the stack.
+        report_mask: The report mask of the hardware.
+        idle: Probability that nothing is sent in a cycle.
+        lanes: Number of lanes of the hardware; 1 for a serial machine.
 
     Attributes:
-        steps, depths: Results compared; stack pointers compared.
-        cycles: By instruction: from the request to the cycle in which the warp's next may come.
-        gaps: By instruction: from the request to the warp's next, less the cycles for each token but the first that it
-            pops.
-        sent, busy_cycles: Requests, and the cycles from the first to the last.
+        steps, depths: Number of compared results and stack pointers.
+        cycles: For each instruction, the cycles from its request to the first one in which the
+            warp's next request may be served.
+        gaps: For each instruction, the cycles from its request to the warp's next one, without
+            those for each popped token after the first.
+        sent, busy_cycles: Number of requests, and the cycles from the first to the last one.
     """
 
     limit = 10_000_000
@@ -199,7 +208,7 @@ class FlowDriver(UnitDriver):
         self._last = 0
 
     async def _drive(self, ctx: Any) -> None:
-        """Until all streams have been played."""
+        """Runs until all streams have been played."""
         dut, unit = self.dut, self.dut.unit
         ctx.set(unit.report_mask, self._report_mask)
         sent: tuple[int, bool] | None = None
@@ -257,12 +266,14 @@ class FlowDriver(UnitDriver):
         ]
 
     def _left(self) -> bool:
-        """Whether anything is left to send."""
+        """Whether any request is left to send."""
         return any(self._refill(warp) for warp in self._warps)
 
     def _refill(self, warp: _Warp) -> bool:
-        """Whether the warp has something to send, after it has taken a new stream if it needs one. Where one ends, the
-        stack pointer is compared first."""
+        """Whether the warp has a request to send; takes a new stream if the last one has ended.
+
+        At the end of a stream the stack pointer is compared first.
+        """
         if warp.stream is None or warp.position >= len(warp.stream.steps):
             if warp.flying or self.cycle < warp.quiet_at:
                 return False
@@ -270,7 +281,9 @@ class FlowDriver(UnitDriver):
         return warp.stream is not None
 
     def _send(self, ctx: Any) -> tuple[int, bool] | None:
-        """Puts one warp's next request on the port; which warp's, and whether it is a launch."""
+        """Sets a port to the next request of a warp. Returns the warp, and whether the request is a
+        launch; None without a request.
+        """
         can = [
             number
             for number, warp in enumerate(self._warps)
@@ -278,7 +291,7 @@ class FlowDriver(UnitDriver):
         ]
         if not can:
             return None
-        # Those that wait longest first, so that no warp waits without end; any warp now and then.
+        # Round robin, so that no warp waits without end; with idle cycles a random warp.
         later = [number for number in can if number > self._last]
         self._last = number = self.bench.random.choice(can) if self._idle else (later or can)[0]
         warp, dut = self._warps[number], self.dut
@@ -339,7 +352,7 @@ class FlowDriver(UnitDriver):
         warp.blocked = isinstance(item, Start) or not self._goes_ahead(item)
 
     def _result(self, bits: int) -> None:
-        """Compares a result with the expected result of the oldest step of its warp."""
+        """Compares a result with the oldest step in flight of its warp."""
         bench, result, codes = self.bench, self._layout.from_bits(bits), self._layout["codes"]
         number = int(result.warp)
         warp = self._warps[number]
@@ -393,13 +406,15 @@ class FlowDriver(UnitDriver):
         warp.expected_depth, warp.done = expected.depth, where
 
     def _goes_ahead(self, item: FlowStep) -> bool:
-        """Whether the warp may send its next instruction at once: behind a push, or a branch that all threads take."""
+        """Whether the warp may send its next instruction without waiting for the result: after a
+        push, or a branch that all threads take.
+        """
         is_branch = self._predicts and item.move is FlowOperation.NONE
         branch = predicted_branch(item.word, item.pc) if is_branch else None
         return item.pushes or (branch is not None and not branch.needs_result)
 
     def _predicted_pc(self, item: FlowStep) -> int:
-        """Where fetch has continued behind an instruction."""
+        """The pc at which fetch has continued after an instruction."""
         is_branch = self._predicts and item.move is FlowOperation.NONE
         branch = predicted_branch(item.word, item.pc) if is_branch else None
         return next_address(item.pc) if branch is None else branch.target
@@ -412,7 +427,7 @@ class FlowDriver(UnitDriver):
 
 
 def _codes_at_start(threads: int) -> int:
-    """Threads that are not in the launch's mask are KILLED, which is 1."""
+    """The codes after a launch: threads that are not in its mask are KILLED, which is 1."""
     return sum(1 << 3 * thread for thread in range(WARP_THREADS) if not threads >> thread & 1)
 
 

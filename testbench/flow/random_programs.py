@@ -1,7 +1,7 @@
-"""Warps that execute random flow instructions, as the warp model does them.
+"""Warps that execute random flow instructions in the warp model.
 
-Every instruction is made up when its turn comes, and written where the warp is. So any word can follow any other, and
-every state that instructions can bring about comes about.
+Each instruction is chosen when the warp reaches it, and written to the warp's pc. Any word can thus
+follow any other, in every state that instructions can produce.
 """
 
 from collections.abc import Iterator
@@ -26,15 +26,17 @@ from testbench.handmade import encode, machine
 
 _PC_SPACE = 1 << 32
 _INDEXES = range(4)
-"""Registers that instructions read."""
+"""Registers that instructions read as an index."""
 _RESULT = 9
-"""The one that they write."""
+"""The register that instructions write."""
 _BANK = 2
 _BANK_WORDS = 64
 _FAILURES = 6
-"""A warp that fails so often in a row has reached a stack that no operation can leave."""
+"""The number of failures in a row after which a stream ends: no operation can empty the stack any
+more.
+"""
 _TRAPS = 0.06
-"""Chance that the trap unit moves the warp."""
+"""Probability of an operation of the trap unit in place of an instruction."""
 _NAMES = (
     ["SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"] * 3
     + ["BRA", "JMP", "BRX", "JMX"] * 4
@@ -45,7 +47,7 @@ _NAMES = (
 
 
 def _mask(source: Random) -> int:
-    """Some threads: none, all, one, few, half."""
+    """A random mask of threads: none, all, one, few, half."""
     return source.choice(
         [
             0,
@@ -59,7 +61,7 @@ def _mask(source: Random) -> int:
 
 
 def _target(source: Random, pc: int, relative: bool, width: int) -> int:
-    """A target: most name an instruction, some leave the pcs there are, or lie between two instructions."""
+    """A random target: most are aligned, some are out of range or misaligned."""
     if source.random() < 0.04:
         return source.getrandbits(width)
     to = source.randrange(0, _PC_SPACE >> source.choice([0, 8, 16]), INSTRUCTION_BYTES)
@@ -68,7 +70,7 @@ def _target(source: Random, pc: int, relative: bool, width: int) -> int:
 
 
 def _word(source: Random, warp: Warp, name: str) -> int:
-    """An instruction of that name for a warp, whose index registers are set to fit it."""
+    """The word of an instruction of that name; sets the index registers of the warp to fit it."""
     pc = instruction_address(warp.pc)
     relative = name not in ("JMP", "JMX", "JCAL")
     fields: dict[str, int] = {}
@@ -119,7 +121,7 @@ def _word(source: Random, warp: Warp, name: str) -> int:
 
 
 def _prepare(source: Random, warp: Warp) -> None:
-    """Sets what instructions read."""
+    """Sets predicates, condition flags and index registers to random values."""
     warp.predicates[:2] = [_mask(source), _mask(source)]
     warp.condition = Condition(*(_mask(source) for _ in range(4)))
     pc = instruction_address(warp.pc)
@@ -138,7 +140,7 @@ def _prepare(source: Random, warp: Warp) -> None:
 
 
 def _machine(source: Random, base: int, report_mask: int) -> WarpModel:
-    """A machine with one fresh warp; the pcs that a warp can have are all in its memory."""
+    """A machine with one new warp; memory has every pc that the warp can reach."""
     table = b"".join(
         _target(source, 0, False, 32).to_bytes(4, "little") for _ in range(_BANK_WORDS)
     )
@@ -164,7 +166,7 @@ def _machine(source: Random, base: int, report_mask: int) -> WarpModel:
 def random_streams(
     source: Random, place: Iterator[int], count: int, length: int, report_mask: int
 ) -> Iterator[Stream]:
-    """``count`` warps of up to ``length`` instructions."""
+    """``count`` warps with up to ``length`` instructions each."""
     for number in range(count):
         made = _machine(source, next(place), report_mask)
         warp, host = made.warps[0], ModelHost(made)
@@ -183,7 +185,8 @@ def random_streams(
                 continue
             _prepare(source, warp)
             name = source.choice(_NAMES)
-            if written_back and source.random() < 0.5:  # what is dropped then is in memory
+            # the tokens that SETCRSPTR drops are in memory
+            if written_back and source.random() < 0.5:
                 depth = source.randrange(warp.stack.depth + 1)
                 warp.registers[0] = source.getrandbits(9) << 23 | depth
                 word = encode("SETCRSPTR", Ra=0)
@@ -197,5 +200,5 @@ def random_streams(
             stream.steps.append(step)
             written_back = step.form.name == "CCTLL" and record.error is WarpError.NONE
             failures = failures + 1 if record.error is not WarpError.NONE else 0
-            host.run_trigger()  # a warp that has failed is paused
+            host.run_trigger()  # a warp is paused after an error
         yield stream

@@ -1,4 +1,6 @@
-"""Cycles of the flow unit and of the stack in the serial machine: the rows of the table in docs/control_flow.md."""
+"""Cycles of the flow unit and the stack in a serial machine: the rows of the table in
+docs/control_flow.md.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +17,7 @@ from testbench.handmade import encode
 __all__ = ["SERIAL_CYCLES", "check_serial_cycles"]
 
 LATENCY = 1
-"""Of the memory: from a request to its answer."""
+"""Latency of the memory in cycles."""
 SERIAL_CYCLES = {
     "leave, other threads remain": 79,
     "branch, all threads": 112,
@@ -32,15 +34,16 @@ SERIAL_CYCLES = {
     "line written": 26 + LATENCY,
     "line read": 18 + LATENCY,
 }
-"""From the dispatch of an instruction to its flow result; or by how many cycles a row lengthens that."""
+"""Cycles from the dispatch of an instruction to its flow result, or the additional cycles of a row.
+"""
 _LOW_HALF_BRANCHES: Any = {"guard": LOW, "active": LOW, "pushed": 1}
 
 
 class _TimedDriver(FlowDriver):
-    """Keeps the cycles of each instruction, in order.
+    """Records the cycles of each instruction, in order.
 
     Attributes:
-        times: Cycles from dispatch to result, of each instruction of the only life.
+        times: Cycles from dispatch to result of each instruction.
     """
 
     def __init__(self, bench: Bench, life: Life) -> None:
@@ -56,7 +59,7 @@ class _TimedDriver(FlowDriver):
 
 
 def _last(bench: Bench, life: Life) -> int:
-    """Cycles of the last instruction of a life."""
+    """Cycles of the last instruction of a sequence."""
     driver = _TimedDriver(bench, life)
     driver.run()
     return driver.times[-1]
@@ -71,7 +74,7 @@ def _branch(*, threads: int) -> Life:
 
 
 def _unwind(further: int) -> Life:
-    """The last threads break, over tokens whose threads have all left."""
+    """A BRK of all threads that unwinds over ``further`` tokens whose threads have all left."""
     life = Life("unwind").push("PBK")
     for _ in range(further):
         life.push("SSY")
@@ -79,14 +82,16 @@ def _unwind(further: int) -> Life:
 
 
 def _over_holes(tokens: int) -> Life:
-    """An unwind that begins above the topmost token: SETCRSPTR has set the depth to a full line."""
+    """An unwind that begins above holes: SETCRSPTR has set the depth to a full line."""
     life = Life("holes").push("SSY", times=tokens)(WRITE_BACK)
     life(encode("SETCRSPTR", Ra=1), operand=TOKENS_PER_LINE, depth=TOKENS_PER_LINE)
     return life(encode("SYNC"), TARGET, depth=tokens - 1)
 
 
 def _trap(tokens: int, *, restores: bool = False) -> Life:
-    """A warp with some tokens enters the trap handler, and perhaps returns from it."""
+    """A warp with ``tokens`` tokens enters the trap handler, and with ``restores`` returns from
+    it.
+    """
     life = Life("trap").push("SSY", times=tokens).enter(1 + -(-tokens // TOKENS_PER_LINE))
     if restores:
         life.move(FlowOperation.RESTORE, PC, depth=tokens)
@@ -94,7 +99,7 @@ def _trap(tokens: int, *, restores: bool = False) -> Life:
 
 
 def _deep(tokens: int, *, unwinds: int = 0) -> Life:
-    """Pushes, and then unwinds of a token each."""
+    """Pushes, then ``unwinds`` unwinds of one token each."""
     life = Life("deep").push("SSY", times=tokens)
     for depth in reversed(range(tokens - unwinds, tokens)):
         life(encode("SYNC"), TARGET, depth=depth)
@@ -102,7 +107,7 @@ def _deep(tokens: int, *, unwinds: int = 0) -> Life:
 
 
 def _measure(bench: Bench) -> Iterator[tuple[str, int]]:
-    """Each row, and its cycles."""
+    """The name of each row and its measured cycles."""
     some_leave = Life("some leave").push("PBK")
     some_leave(encode("BRK", guard=0), guard=LOW, active=ALL & ~LOW, broken=LOW)
     yield "leave, other threads remain", _last(bench, some_leave)
@@ -124,14 +129,13 @@ def _measure(bench: Bench) -> Iterator[tuple[str, int]]:
     yield "each hole under a frame", (_last(bench, _trap(1)) - entry) // (TOKENS_PER_LINE - 1)
     yield "restore", _last(bench, _trap(0, restores=True))
     yield "line written", _last(bench, _deep(CACHED_TOKENS + 1)) - push
-    # The topmost line is empty after as many unwinds as it has tokens; the next one is on chip.
-    # The lowest line was written by the push that began the fifth one, and is read again.
+    # The lowest line was spilled by the push that began the fifth line; the last unwind fills it.
     depth = CACHED_TOKENS + 1
     yield "line read", _last(bench, _deep(depth, unwinds=depth - TOKENS_PER_LINE + 1)) - unwind
 
 
 def check_serial_cycles(bench: Bench) -> None:
-    """Each row of the table has its cycles."""
+    """Compares the cycles of each row with the table."""
     measured = dict(_measure(bench))
     bench.table(
         f"serial machine, cycles from dispatch to result, memory answers after {LATENCY}",

@@ -1,4 +1,6 @@
-"""What the flow unit is to do, from the warp model: one step for each flow instruction that a warp retires."""
+"""The expected results of flow instructions, from the warp model: a step for each one that a warp
+retires.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from testbench.crs.reference import encode_token
 from testbench.words import form_of
 
 ALL = (1 << WARP_THREADS) - 1
-"""Every thread."""
+"""The mask of all threads."""
 _CODE_BITS = 3
 _SPREAD = [sum((byte >> bit & 1) << _CODE_BITS * bit for bit in range(8)) for byte in range(256)]
 _HOLE = bytes(TOKEN_BYTES)
@@ -31,12 +33,12 @@ _PUSHES = {"SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"}
 
 
 def _spread(mask: int) -> int:
-    """The mask with the distance of codes between its bits."""
+    """The mask with its bits spread to the distance of thread codes."""
     return sum(_SPREAD[mask >> 8 * byte & 0xFF] << 8 * _CODE_BITS * byte for byte in range(4))
 
 
 def codes_of(masks: WarpMasks) -> int:
-    """The codes of a warp's threads, as ThreadCodes lays them out."""
+    """The codes of a warp's threads in the layout of ThreadCodes."""
     return sum(
         _spread(mask) * code.value
         for mask, code in (
@@ -52,7 +54,7 @@ def codes_of(masks: WarpMasks) -> int:
 
 @dataclass(frozen=True)
 class Start:
-    """A warp begins. Addresses and sizes are in bytes."""
+    """The launch of a warp. Addresses and sizes are in bytes."""
 
     pc: int
     threads: int
@@ -66,12 +68,15 @@ class Start:
 class FlowStep:
     """One instruction, and its expected result.
 
-    ``guard`` are the threads whose guard holds, ``conditions`` their CC nibbles, in order.
-    ``pc_after`` .. ``depth`` are what holds afterwards; ``value`` is what the instruction reads, if
-    it does. ``memory`` is what the stack's region begins with then, if the instruction writes it
-    back. With a ``move`` it is no instruction: the warp is made to do that, to ``target``; word,
-    guard and what else there is play no part. ``unreported`` is why nothing has happened, of an
-    error that is not reported.
+    Attributes:
+        guard: Threads whose guard holds.
+        conditions: The CC nibble of each thread, in order.
+        pc_after, active, codes, depth: The state of the warp after the instruction.
+        value: The value that the instruction reads; None if it reads none.
+        memory: The expected beginning of the stack's region, if the instruction writes it back.
+        move: An operation of the trap unit in place of an instruction, to ``target``; word, guard
+            and operands are ignored.
+        unreported: The error for which the instruction had no effect, if it is not reported.
     """
 
     word: int
@@ -96,23 +101,23 @@ class FlowStep:
 
     @property
     def name(self) -> str:
-        """The instruction's, or what the warp is made to do."""
+        """The name of the instruction, or of the trap unit's operation."""
         return self.form.name if self.move is FlowOperation.NONE else self.move.name
 
     @property
     def form(self) -> Form:
-        """The instruction's."""
+        """The form of the instruction."""
         return form_of(self.word)
 
     @property
     def pushes(self) -> bool:
-        """Whether it only pushes, so that the next instruction follows at once."""
+        """Whether it only pushes, so that the next instruction need not wait for its result."""
         return self.name in _PUSHES
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A warp's life: its start, then its steps."""
+    """The launch of a warp, followed by its steps."""
 
     name: str
     start: Start
@@ -120,7 +125,7 @@ class Stream:
 
 
 def start_of(warp: Warp, launch: Launch) -> Start:
-    """How a fresh warp began."""
+    """The launch of a new warp."""
     return Start(
         warp.pc,
         warp.masks.active,
@@ -134,7 +139,9 @@ def start_of(warp: Warp, launch: Launch) -> Start:
 def _operand(
     machine: WarpModel, warp: Warp, form: Form, values: Values, threads: int
 ) -> tuple[int, int, WarpError]:
-    """What the instruction reads, which threads' index register has that value, and why it can't be read."""
+    """The operand of an instruction, the threads whose index register has the same value, and the
+    error of reading it.
+    """
     lowest = (threads & -threads).bit_length() - 1 if threads else 0
     index, same = 0, ALL
     if "Ra" in values:
@@ -162,7 +169,7 @@ def _operand(
 
 
 def _threads(warp: Warp, form: Form, values: Values) -> int:
-    """The active threads whose guard and test hold."""
+    """The active threads whose guard and condition test hold."""
     threads = warp.masks.active & _guard(warp, form, values)
     if "test" in form.fields:
         threads &= warp.condition.holds(values["test"])
@@ -178,13 +185,15 @@ def _guard(warp: Warp, form: Form, values: Values) -> int:
 
 
 def memory_of(warp: Warp) -> bytes:
-    """What a warp's region begins with when everything is written back."""
+    """The expected beginning of a warp's stack region after a write-back."""
     tokens = [encode_token(token) for token in warp.stack.tokens()] if warp.stack.size else []
     return b"".join(tokens + [_HOLE] * (-len(tokens) % TOKENS_PER_LINE))
 
 
 def retire(machine: WarpModel, slot: int) -> tuple[Retirement, FlowStep | None]:
-    """Retires a warp's next instruction; also the step, if it is a flow instruction."""
+    """Retires the next instruction of a warp; returns its record, and its step if it is a flow
+    instruction.
+    """
     warp = machine.warps[slot]
     assert warp is not None
     nibbles = warp.condition.nibbles().tolist()
@@ -229,7 +238,7 @@ def retire(machine: WarpModel, slot: int) -> tuple[Retirement, FlowStep | None]:
 
 
 def with_write_back(warp: Warp, word: int) -> FlowStep:
-    """A write-back that the program does not have, so that memory's content can be compared."""
+    """A write-back that is not in the program, inserted to compare the memory."""
     pc = instruction_address(warp.pc)
     return FlowStep(
         word,
@@ -245,10 +254,10 @@ def with_write_back(warp: Warp, word: int) -> FlowStep:
 def streams(
     name: str, machine: WarpModel, place: Iterator[int], write_back: int, limit: int
 ) -> Iterator[Stream]:
-    """Runs a machine for ``limit`` instructions; the lives of its warps.
+    """Runs a machine for ``limit`` instructions; returns the stream of each warp.
 
-    Each warp's block of memory is moved to a place of its own, from ``place``; now and then, and where it stops, a
-    write-back (the word ``write_back``) is put in.
+    Each warp's memory block is moved to the next address of ``place``. A write-back (the word
+    ``write_back``) is inserted at times and at the end.
     """
     launch, lives = machine.launch, {}
     for _ in range(limit):

@@ -1,7 +1,7 @@
-"""The flow unit with its stack: masks, next pc, stack pointer and errors of every flow instruction.
+"""The flow unit with its stack: masks, next pc, stack pointer, errors of every flow instruction.
 
-Directed lives of warps are written out by hand. Real ones come from the kernels, random ones from made-up instructions,
-both as the warp model executes them. After each instruction the hardware must have the same state.
+There are directed cases, the control flow of the kernels, and random instructions, both as executed
+by the warp model. After each instruction the hardware must have the same state.
 """
 
 import itertools
@@ -30,13 +30,13 @@ LINE_A_PUSH = MemoryBehaviour(latency=(20, 20), interval=TOKENS_PER_LINE)
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 WARPS = 8
 _MOVING = {"CCTLL", "SETCRSPTR", "SETLMEMBASE"}
-"""What waits for memory, or makes others wait."""
+"""Instructions that wait for memory, or make others wait."""
 SHOWN = "k08_fib_recursion"
-"""The kernel in the waveform."""
+"""The kernel of the waveform."""
 
 
 def _places() -> Iterator[int]:
-    """Addresses for the blocks of warps."""
+    """Base addresses of the memory blocks of warps."""
     return itertools.count(1 << 38, 1 << 24)
 
 
@@ -51,14 +51,16 @@ def _play(
 
 
 def check_directed(bench: Bench) -> None:
-    """Each instruction, each error, each boundary, by hand; on one warp, and on several at once."""
+    """Each instruction, each error, each limit; on one warp, and on several at once."""
     for warps, behaviour in ((1, HANDS_OFF), (WARPS, UNRULY)):
         _play(bench, "directed", directed(), warps, behaviour=behaviour)
     _play(bench, "directed", unreported(), report_mask=0)
 
 
 def check_serial(bench: Bench) -> None:
-    """The unit of a serial machine. It takes its time, so that the short form has every third life and few others."""
+    """The flow unit of a serial machine. The short form has every third directed case and few
+    others.
+    """
     lives, behaviour = list(directed()), UNRULY
     _play(
         bench,
@@ -76,8 +78,10 @@ def check_serial(bench: Bench) -> None:
 
 
 def check_speed(bench: Bench) -> None:
-    """From dispatch to dispatch a push costs its warp two cycles, anything else six, and two more for each further
-    token that it pops; across warps the unit takes an instruction every cycle."""
+    """From dispatch to dispatch a push takes its warp two cycles, any other instruction six, and
+    two more for each further token that it pops. With several warps the unit takes an instruction
+    every cycle.
+    """
     lives = [
         life
         for life in directed()
@@ -128,7 +132,7 @@ def check_speed(bench: Bench) -> None:
 
 
 def check_programs(bench: Bench) -> None:
-    """The control flow of the kernels, many at once."""
+    """The control flow of the kernels, on many warps."""
     limit = 1_000_000 if bench.thorough else 250
     place = _places()
 
@@ -149,7 +153,7 @@ def check_programs(bench: Bench) -> None:
 
 
 def check_random(bench: Bench) -> None:
-    """Made-up instructions in any state that instructions can bring about."""
+    """Random instructions, in any state that instructions can produce."""
     count, length = (200, 400) if bench.thorough else (24, 120)
     for warps, mask in ((WARPS, ALL_REPORTED), (2, REPORT_MASK_RESET), (WARPS, 0)):
         lives = list(random_streams(bench.random, _places(), count, length, mask))
@@ -157,7 +161,7 @@ def check_random(bench: Bench) -> None:
 
 
 def record(bench: Bench) -> None:
-    """A recursive kernel on two warps, for the waveform."""
+    """Runs a recursive kernel on two warps for the waveform."""
     machine = WarpModel(build(RUNS[SHOWN], "O3"))
     lives = list(streams(SHOWN, machine, _places(), WRITE_BACK, 400))
     driver = FlowDriver(bench, 2, lives, idle=0.0)
@@ -165,7 +169,7 @@ def record(bench: Bench) -> None:
 
 
 def traces_of(driver: FlowDriver) -> View:
-    """What is worth seeing of the unit."""
+    """The traced signals of the unit."""
     flow, stack = driver.dut.unit.flow, driver.dut.unit.stack
     request, asked, result = flow.request.payload, flow.stack.request.payload, flow.result.payload
     return View(
@@ -231,7 +235,7 @@ def _table(bench: Bench, title: str, driver: FlowDriver) -> None:
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     for check in (
         check_directed,
         check_speed,

@@ -1,4 +1,4 @@
-"""The flow unit: its parts against the instruction table, the whole by its testbench."""
+"""The flow unit: its parts against the instruction table, the unit by its testbench."""
 
 import random
 import re
@@ -31,7 +31,7 @@ passes = partial(simulation.passes, "flow")
 
 
 def random_word(source, form):
-    """A word of a form, any field at any value; bits that make the form are left alone."""
+    """A random word of a form: any value in any field, the opcode bits unchanged."""
     word = form.match
     for field in form.fields.values():
         if not field.mask & form.mask:
@@ -216,7 +216,7 @@ def test_the_flow_of_the_kernels_agrees_with_the_model():
     )
     assert found is not None
     least, most, written_back = map(float, found.groups())
-    # Memory is irregular, and another time in the whole testbench than here.
+    # The memory's latency is random, and differs from that in the whole testbench.
     assert abs(means["CCTLL"] - written_back) < 2
     for name in ("BRA", "BRX", "CAL", "EXIT", "BRK", "RET", "SYNC"):
         assert least - 0.1 <= means[name] <= most + 0.1, name

@@ -1,4 +1,4 @@
-"""What the trap unit makes warps do, at random, as the warp model does it."""
+"""Random operations of the trap unit on a warp, executed by the warp model."""
 
 from random import Random
 
@@ -16,7 +16,7 @@ _RARE = 0.05
 
 
 def _chosen(source: Random, warp: Warp) -> FlowOperation:
-    """Mostly in by turns with out."""
+    """Mostly an entry outside of the handler, and a return in it."""
     if source.random() < _RARE:
         return source.choice(
             [
@@ -70,7 +70,7 @@ def trap_step(source: Random, made: WarpModel, warp: Warp) -> FlowStep:
 
 
 def _applied(operation: FlowOperation, warp: Warp, pc: int, target: int) -> int:
-    """Does it; returns the pc at which it continues."""
+    """Applies an operation to a warp; returns the pc at which it continues."""
     match operation:
         case FlowOperation.BRANCH:
             return check_pc(target)

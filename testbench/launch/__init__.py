@@ -1,1 +1,1 @@
-"""The work distributor."""
+"""Testbench of the work distributor, and tests of launches on the host."""

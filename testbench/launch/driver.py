@@ -1,4 +1,6 @@
-"""Drives the work distributor with grids whose warps live for a while, and compares with a plain distributor."""
+"""Drives the work distributor with grids of short-lived warps, and compares it with the reference
+model.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -21,16 +23,16 @@ _RELEASES = 0x20_0000_0000
 
 
 class LaunchDriver(UnitDriver):
-    """Plays grids, one at a time.
+    """Runs grids, one at a time. Probabilities are per cycle if not said otherwise.
 
     Parameters:
-        life: Cycles that a warp lives, at most; half of them at least.
-        slow: How often a port of the distributor is kept waiting.
-        halts: How often the machine halts in a cycle, for a while.
-        keeps: How often threads leave by EXIT.KEEPREFCOUNT.
+        life: Maximum number of cycles that a warp runs; the minimum is half of it.
+        slow: Probability that a port of the distributor is not ready.
+        halts: Probability that the machine halts for some cycles.
+        keeps: Probability, per exit, that threads leave by EXIT.KEEPREFCOUNT.
 
     Attributes:
-        plain: What it is compared with.
+        plain: The reference model.
     """
 
     def __init__(
@@ -56,10 +58,10 @@ class LaunchDriver(UnitDriver):
         self._slow, self._halts, self._keeps = slow, halts, keeps
         self.plain = PlainDistributor(bench, params, dict(references or {}), life)
         self._flow = flow_launch(params)
-        self._banks: dict[int, Any] = {}  # of a serial machine, as they were reported
+        self._banks: dict[int, Any] = {}  # constant banks reported by a serial machine
 
     async def _drive(self, ctx: Any) -> None:
-        """All grids."""
+        """Runs all grids."""
         ctx.set(self.dut.control.settings.program, PROGRAM)
         ctx.set(self.dut.control.settings.local, LOCAL + 5)
         await ctx.tick().repeat(LONGEST_SWEEP)
@@ -95,7 +97,9 @@ class LaunchDriver(UnitDriver):
                 self._check_release(grid)
 
     def _check_release(self, grid: Grid) -> None:
-        """What memory holds after the grid, around the place of the release."""
+        """Compares the words that the release at the end of a grid has written, and the words
+        around them.
+        """
         fields = grid.fields
         address, payload = (
             fields["RELEASE0_ADDRESS_LOWER"] | fields["RELEASE0_ADDRESS_UPPER"] << 32,
@@ -122,7 +126,7 @@ class LaunchDriver(UnitDriver):
             ready = [int(random.random() >= self._slow) for _ in ports]
             for port, value in zip(ports, ready, strict=True):
                 ctx.set(port.ready, value)
-            # Shared memory takes its time, too.
+            # Clearing shared memory takes a random time.
             if ctx.get(dut.clear.valid) and clearing < self.plain.now:
                 clearing = self.plain.now + random.randrange(80)
             ctx.set(dut.clear.ready, self.plain.now == clearing)
@@ -205,7 +209,7 @@ class LaunchDriver(UnitDriver):
         ] or ["a CTA's start"]
 
     def _live(self, ctx: Any, drained: int) -> int:
-        """Warps live and end; returns which have nothing under way."""
+        """Ends threads and warps; returns the mask of warps without an operation in flight."""
         dut, random = self.dut, self.bench.random
         ctx.set(dut.exit.valid, 0)
         notified = False
@@ -215,7 +219,8 @@ class LaunchDriver(UnitDriver):
                 continue
             drained &= ~bit
             if self.plain.now >= warp.ends_at and warp.drains_at < 0 and not notified:
-                # Some threads may have left before the last ones do, and either may have kept the reference.
+                # Some threads may exit before the last ones, and each of these exits may keep the
+                # reference.
                 last, kept = random.random() < 0.7, random.random() < self._keeps
                 offer(ctx, dut.exit, {"warp": warp.slot, "terminated": last, "kept": kept})
                 notified = True

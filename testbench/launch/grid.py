@@ -1,4 +1,4 @@
-"""A launch, as the work distributor's testbench makes them up."""
+"""A launch in the work distributor's testbench."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +10,12 @@ from rtl.params import WARP_THREADS
 
 @dataclass(frozen=True)
 class Grid:
-    """A launch. ``fields`` are further ones of the descriptor; ``rejection`` is the expected
-    outcome."""
+    """A launch.
+
+    Attributes:
+        fields: Additional fields of the descriptor.
+        rejection: The expected outcome.
+    """
 
     size: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (32, 1, 1)
@@ -22,7 +26,7 @@ class Grid:
     fields: dict[str, Any] = field(default_factory=dict)
     rejection: LaunchRejection = LaunchRejection.NONE
     address: int | None = None
-    """Of the descriptor, if it matters."""
+    """The address of the descriptor; None for any."""
 
     @property
     def threads(self) -> int:

@@ -1,4 +1,6 @@
-"""A plain distributor: lists of slots, and the expected outputs for each warp that starts."""
+"""The reference model of the work distributor: lists of slots, and the expected outputs for each
+warp.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,15 +11,15 @@ from sim.checks.testbench import Bench
 from testbench.launch.grid import Grid
 
 PROGRAM, LOCAL = 0x1_2345_6700, 0x30_0000_0000
-"""What the host sets: address of pc 0, and of local memory."""
+"""The host's settings: address of pc 0, and of local memory."""
 REFERENCE_MOST = 65535
 _PROMPT = 300
-"""A CTA that can start does so within this many cycles."""
+"""Maximum number of cycles until a CTA starts that can start."""
 
 
 @dataclass
 class StartedCta:
-    """A CTA that was started."""
+    """A CTA that has started and not ended."""
 
     slot: int
     index: tuple[int, int, int]
@@ -28,7 +30,7 @@ class StartedCta:
 
 @dataclass(eq=False)
 class StartedWarp:
-    """A warp that was started."""
+    """A warp of a started CTA."""
 
     cta: StartedCta
     slot: int
@@ -42,14 +44,15 @@ class StartedWarp:
 
 
 class PlainDistributor:
-    """Follows the hardware, cycle by cycle, and compares.
+    """Follows the hardware cycle by cycle, and compares its outputs.
 
     Attributes:
-        references: What the reference counters should hold.
-        running, coming: CTAs that have not ended, in any order; places of those that have not started.
-        ctas, warps, threads: What was started, and compared.
-        most: CTAs that ran at once, at most.
-        now: The cycle.
+        references: The expected values of the reference counters.
+        running: CTAs that have not ended, in any order.
+        coming: Indices of the CTAs that have not started, in order.
+        ctas, warps, threads: Number of CTAs, warps and threads that were started and compared.
+        most: Maximum number of CTAs in flight.
+        now: The current cycle.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class PlainDistributor:
         self.ctas = self.warps = self.threads = self.most = self.now = 0
 
     def check_configuration(self, grid: Grid, got: Any, banks: Any) -> None:
-        """The outputs to the units about the grid, and its constant banks."""
+        """Compares the outputs to the units about the grid, and its constant banks."""
         fields = grid.fields
         expected = {
             "program": PROGRAM,
@@ -100,7 +103,7 @@ class PlainDistributor:
             )
 
     def plan(self, grid: Grid) -> None:
-        """How the machine is divided, and what is still to come."""
+        """Computes the slots and memory of each CTA and warp, and the CTAs to be started."""
         rows = max(8, -(-grid.registers // 8) * 8)
         piece = -(-grid.shared // 256) * 256
         self._rows, self._piece = rows, piece
@@ -117,7 +120,7 @@ class PlainDistributor:
         self._waits = 0
 
     def freed(self, grid: Grid, occupied: int) -> None:
-        """Notes the CTAs that the distributor takes for over."""
+        """Compares the CTAs whose slots the distributor has freed with those that have ended."""
         for cta in list(self.running):
             if cta is self._starting:
                 continue
@@ -149,14 +152,14 @@ class PlainDistributor:
         )
 
     def _may_start(self, grid: Grid) -> bool:
-        """Whether the reference counter allows a CTA."""
+        """Whether the reference counter allows another CTA."""
         if not grid.fields.get("CWD_REFERENCE_COUNT_INCR_ENABLE"):
             return True
         delta = grid.fields["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"] + 1
         return self.references[grid.fields["CWD_REFERENCE_COUNT_ID"]] + delta <= REFERENCE_MOST
 
     def hurry(self, grid: Grid, held: bool) -> None:
-        """Fails if a CTA could start for long and does not."""
+        """Fails if a CTA could have started for long and has not."""
         slots, ctas = self._free()
         could = (
             self.coming and len(slots) >= grid.warps and ctas and self._may_start(grid) and not held
@@ -166,7 +169,7 @@ class PlainDistributor:
             self.bench.fail(f"CTA {self.coming[0]} could start and does not")
 
     def begin(self, grid: Grid) -> None:
-        """The next CTA takes the lowest free slots."""
+        """Starts the next CTA in the lowest free slots."""
         slots, ctas = self._free()
         if self._starting is not None or not self.coming or len(slots) < grid.warps or not ctas:
             self.bench.fail("a CTA starts, and none can")
@@ -189,7 +192,7 @@ class PlainDistributor:
         return self._starting
 
     def launched(self, grid: Grid, got: Any) -> None:
-        """Compares a warp's start."""
+        """Compares the launch of a warp."""
         bench, cta = self.bench, self._current()
         number = len(cta.warps)
         slot = self._expected_slots[number]
@@ -216,7 +219,7 @@ class PlainDistributor:
         return warps[-1]
 
     def indexed(self, grid: Grid, got: Any) -> None:
-        """Compares a thread's place in its block."""
+        """Compares the index of a thread in its block."""
         warp = self._newest()
         linear = warp.number * WARP_THREADS + warp.threads
         width, height, _ = grid.block
@@ -235,7 +238,7 @@ class PlainDistributor:
         self.threads += 1
 
     def cleared_row(self, row: int) -> None:
-        """Compares which register of the newest warp is cleared."""
+        """Compares the row of the register that is cleared in the newest warp."""
         warp = self._newest()
         self.bench.expect(f"slot {warp.slot}: row", row, warp.slot * self._rows + warp.registers)
         warp.registers += 1
@@ -250,7 +253,7 @@ class PlainDistributor:
         )
 
     def flowed(self, grid: Grid, got: Any) -> None:
-        """Compares the outputs to the flow unit; from here on the warp runs."""
+        """Compares the outputs to the flow unit, after which the warp runs."""
         warp, bench = self._newest(), self.bench
         where = f"CTA {warp.cta.index}, warp {warp.number}"
         left = grid.threads - warp.number * WARP_THREADS

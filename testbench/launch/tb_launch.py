@@ -1,9 +1,8 @@
-"""The work distributor: descriptors, CTAs into slots, the outputs to every unit about a warp,
-waves, reference counters.
+"""The work distributor: descriptors, slots of CTAs and warps, waves, reference counters.
 
-Warps live for a random time, end by some threads at a time, and keep things under way for a while
-after that. A plain distributor with lists of slots computes what must start where; each thread's
-place in the block, each cleared register and each address is compared.
+Warps run for a random time, end some threads at a time, and have operations in flight for some
+cycles after that. A reference model with lists of slots computes what must start where. Each
+thread's index, each cleared register and each address is compared.
 """
 
 from dataclasses import replace
@@ -29,7 +28,7 @@ def _play(bench: Bench, params: SmParams, grids: list[Grid], **how: object) -> L
 
 
 def _block(random: Random, warps: int) -> tuple[int, int, int]:
-    """A block of at most so many warps."""
+    """A random block of at most this many warps."""
     while True:
         block = random.randint(1, 32 * warps), random.randint(1, 9), random.randint(1, 4)
         block = random.sample(block, 3)
@@ -38,7 +37,7 @@ def _block(random: Random, warps: int) -> tuple[int, int, int]:
 
 
 def random_grid(random: Random, params: SmParams) -> Grid:
-    """A grid of some CTAs that fits."""
+    """A random grid of some CTAs that fits on the machine."""
     while True:
         block, registers = _block(random, params.warps), random.choice([0, 1, 7, 8, 9, 20, 33, 255])
         warps = -(-block[0] * block[1] * block[2] // 32)
@@ -74,7 +73,9 @@ def random_grid(random: Random, params: SmParams) -> Grid:
 
 
 def check_random(bench: Bench) -> None:
-    """Grids of all shapes on several machines, at leisure and in a hurry, with halts."""
+    """Grids of all shapes on several machines, with fast and slow ports, short and long warps, and
+    halts.
+    """
     count = 40 if bench.thorough else 4
     hurry, leisure = {"slow": 0.0, "life": 5}, {"slow": 0.5, "halts": 0.002}
     for preset, how in (
@@ -85,14 +86,13 @@ def check_random(bench: Bench) -> None:
         ("least", hurry),
     ):
         params = PRESETS[preset]
-        # One release each, since all are written to the same places.
+        # One grid per run, since all releases are written to the same few addresses.
         for _ in range(count):
             _play(bench, params, [random_grid(bench.random, params)], **how)
 
 
 def check_waves(bench: Bench, preset: str = "default") -> None:
-    """Grids larger than the machine, one at a time; threads that a block does not have; sixteen
-    warps."""
+    """Grids larger than the machine, one at a time; blocks with a partial warp; sixteen warps."""
     params = PRESETS[preset]
     grids = [
         Grid((9, 2, 1), (33, 1, 1), registers=16),
@@ -109,7 +109,9 @@ def check_waves(bench: Bench, preset: str = "default") -> None:
 
 
 def check_references(bench: Bench, preset: str = "default") -> None:
-    """CTAs wait for their reference counter; those that are over give back what they took, unless they keep it."""
+    """CTAs wait for their reference counter. CTAs that end give their references back, unless they
+    keep them.
+    """
     params = PRESETS[preset]
 
     def counted(**fields: int) -> dict[str, int]:
@@ -121,7 +123,7 @@ def check_references(bench: Bench, preset: str = "default") -> None:
         }
 
     delta = {"CWD_REFERENCE_COUNT_DELTA_MINUS_ONE": 9}
-    # Room for six CTAs; some of them keep it.
+    # The counter allows six CTAs; some of them keep their references.
     driver = _play(
         bench,
         params,
@@ -131,7 +133,7 @@ def check_references(bench: Bench, preset: str = "default") -> None:
         keeps=0.3,
     )
     bench.expect("CTAs at once", driver.plain.most, 5)
-    # Room for three at once.
+    # The counter allows three CTAs at once.
     single = counted(CWD_REFERENCE_COUNT_DELTA_MINUS_ONE=0)
     driver = _play(
         bench,
@@ -142,7 +144,7 @@ def check_references(bench: Bench, preset: str = "default") -> None:
         keeps=0.0,
     )
     bench.expect("CTAs at once", driver.plain.most, 3)
-    # Slots are used again by CTAs that do not keep it.
+    # Slots are reused by later CTAs.
     _play(
         bench,
         params,
@@ -151,7 +153,7 @@ def check_references(bench: Bench, preset: str = "default") -> None:
         life=60,
         keeps=0.3,
     )
-    # More is taken than there is.
+    # The counter saturates at 0.
     fields = counted(CWD_REFERENCE_COUNT_INCR_ENABLE=0, CWD_REFERENCE_COUNT_DELTA_MINUS_ONE=255)
     _play(
         bench,
@@ -163,7 +165,7 @@ def check_references(bench: Bench, preset: str = "default") -> None:
 
 
 def check_rejections(bench: Bench, preset: str = "default") -> None:
-    """What cannot run is refused with a reason, and the next grid runs."""
+    """A grid that can't run is rejected with a reason, and the next grid runs."""
     params, reason = PRESETS[preset], LaunchRejection
     share = params.registers // params.warps
     grids = [
@@ -198,7 +200,7 @@ def check_rejections(bench: Bench, preset: str = "default") -> None:
 
 
 def traces_of(driver: LaunchDriver) -> View:
-    """What is worth seeing of the unit."""
+    """The traced signals of the unit."""
     dut, control = driver.dut, driver.dut.control
     launch, thread, flow = dut.launch.payload, dut.thread.payload, dut.flow.payload
     return View(
@@ -261,13 +263,13 @@ RECORDED = Grid((5, 1, 1), (20, 2, 1), registers=12, shared=512)
 
 
 def record(bench: Bench) -> None:
-    """A grid in three waves, for the waveform."""
+    """Runs a grid in three waves for the waveform."""
     driver = LaunchDriver(bench, PRESETS["small"], [RECORDED], life=60)
     driver.run(traces=traces_of(driver))
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     check_random(bench)
     for preset in ("default", "least"):
         for check in (check_waves, check_references, check_rejections):

@@ -1,4 +1,4 @@
-"""The work distributor: its testbench, shorter, and the table of descriptor fields."""
+"""The work distributor: the short form of its testbench, and the table of descriptor fields."""
 
 import random
 from functools import partial

@@ -1,4 +1,4 @@
-"""The memory behind the machine: its ranges and their bytes, against a plain account."""
+"""The memory behind the machine: its ranges and their bytes, against a reference model."""
 
 import os
 from random import Random
@@ -14,7 +14,7 @@ HEAP, PAGE, SIZE = 0x2_0000_0000, 4096, 1 << 21
 
 @pytest.fixture(params=["memory", "shared"])
 def memory(request):
-    """One of each kind, whose heap has room for 2 MiB."""
+    """A memory of each kind, whose heap has room for 2 MiB."""
     if request.param == "memory":
         yield Memory(HEAP, PAGE, HEAP + SIZE)
     else:
@@ -24,7 +24,7 @@ def memory(request):
 
 
 def check_all(memory: Memory, account: dict[str, tuple[int, bytearray]]) -> None:
-    """A memory has these ranges with these bytes, a gap behind each, and nothing else."""
+    """Checks that a memory has exactly these ranges with these bytes, and a gap after each."""
     assert {
         name: (base, len(content)) for name, (base, content) in account.items()
     } == memory.regions
@@ -184,7 +184,7 @@ def test_a_shared_memory_is_a_file_until_it_is_closed():
     large = memory.allocate("large", SIZE // 2)
     memory.fill(large, SIZE // 2, 1)
     assert os.fstat(memory.file).st_blocks > before
-    memory.free(large)  # its pages are the system's again
+    memory.free(large)  # its pages are returned to the operating system
     assert os.fstat(memory.file).st_blocks <= before + 2 * PAGE // 512
     file = memory.file
     memory.close()

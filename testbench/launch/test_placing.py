@@ -1,4 +1,6 @@
-"""A module in memory: its places are completed, its banks and variables have addresses; a failure leaves nothing."""
+"""A module in memory: its addresses are patched, its banks and variables have addresses; a failure
+leaves no allocation.
+"""
 
 from dataclasses import replace
 
@@ -57,7 +59,9 @@ def with_data(content, *patches, **symbols):
 )
 @pytest.mark.parametrize("generic", [False, True])
 def test_an_address_is_put_into_data_by_the_kind_of_its_place(kind, shift, completed, generic):
-    """Of a variable, or with ``generic`` of a constant in global memory; bytes around it stay."""
+    """The address of a variable, or with ``generic`` of a constant in global memory; adjacent bytes
+    do not change.
+    """
     symbol = "constant" if generic else "variable"
     content = bytes([0xEE]) * 24
     patch = Patch(8, kind, symbol, 3, generic, shift)
@@ -229,7 +233,7 @@ def test_bytes_of_shared_memory_are_where_other_code_of_this_process_finds_them(
     memory.close()
 
 
-# What kernels print and allocate
+# Output and allocations of kernels
 
 
 def test_the_runtime_finds_its_memories_by_its_variables():
@@ -284,7 +288,9 @@ def test_a_whole_number_has_the_range_of_its_type(kind, size):
 
 
 def test_a_structure_is_laid_out_as_in_c():
-    """Items at multiples of their size, structures in it at those of their largest item; so is its own size."""
+    """Members are aligned to their size, nested structures to their largest member, and the size of
+    a structure likewise.
+    """
     spelled = (
         "struct:u8=1,u32=2,u16=3,struct(u8=4,u64=5),u8=6,buf:a=u8[3],struct(u16=7,buf:b=u8[1]),u8=8"
     )

@@ -1,4 +1,4 @@
-"""What runs launches: the outcome of a run."""
+"""The runner of launches: the outcome of a run."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Sizes as a driver makes them, and what a driver does not launch."""
+"""Sizes as a driver computes them, and launches that a driver rejects."""
 
 import struct
 from functools import partial
@@ -34,9 +34,10 @@ from testbench.words import contents
 
 DATA = Path(__file__).parents[1] / "data"
 LEFT = [0 + 1 * 2, 256, 100, 7, 0]
-"""By hand: a product of words of shared memory; its whole size in multiples of the allocation unit,
-as the PTX manual defines it; what the launch requested; the last word of a table of 12 bytes, and a
-zero behind it."""
+"""The expected results, by hand: a product of words of shared memory; its total size in multiples
+of the allocation unit, as the PTX manual defines it; the dynamic size of the launch; the last word
+of a table of 12 bytes, and the zero after it.
+"""
 
 
 def sizes_launch():
@@ -105,8 +106,9 @@ def test_what_fits_exactly_fits():
 
 
 def test_the_descriptor_has_rounded_sizes():
-    """Shared memory and constant banks to 256 bytes, local memory to 16, the stack to 512; registers and barriers are
-    those of the file."""
+    """Shared memory and constant banks are rounded to 256 bytes, local memory to 16, the stack to
+    512. Registers and barriers are those of the file.
+    """
     launch = prepare(kernel_of(".shared 12; .registers 13; .barriers 3; NOP"), local=20, crs=700)
     memory = launch.memory.copy()
     number = int.from_bytes(memory.read(place_descriptor(launch, memory), 256), "little")
@@ -133,7 +135,7 @@ def test_the_descriptor_has_rounded_sizes():
 
 
 def test_compiled_code_finds_the_launch_in_constant_bank_0():
-    """At the offsets at which NVIDIA's compiler reads it."""
+    """The launch is at the offsets at which NVIDIA's compiler reads it."""
     launch = prepare(
         kernel_of(".shared 12; NOP"), grid=(2, 3, 4), block=(5, 6, 7), local=20, dynamic_shared=100
     )
@@ -171,7 +173,7 @@ def test_compiled_code_finds_the_launch_in_constant_bank_0():
 def test_a_machine_holds_as_many_threads_as_it_has_warps_and_registers_for(
     warps, rows, threads, blocks
 ):
-    """The kernel's 13 registers take 16 rows a warp; blocks of 33 threads are two warps."""
+    """The kernel's 13 registers take 16 rows per warp; a block of 33 threads takes two warps."""
     kernel = kernel_of(".registers 13; NOP").kernel()
     params = cast(SmParams, SimpleNamespace(warps=warps, registers=rows, shared_bytes=1024))
     assert most_threads(kernel, params) == threads
@@ -249,7 +251,9 @@ def check_bounds(launch, message):
 
 @pytest.mark.parametrize(("directives", "block", "message"), BOUNDS)
 def test_launch_bounds_of_an_entry_hold(tmp_path, directives, block, message):
-    """As this compiler hands them on, also through text, and in the interpreter."""
+    """With the compiler of this project, also from its assembly text, and in the PTX
+    interpreter.
+    """
     path = tmp_path / "k.ptx"
     path.write_text(BOUNDED.format(directives))
     program, out = read_ptx_program(path), [Buffer("out", bytes(8))]
@@ -306,7 +310,7 @@ def test_launch_bounds_hold_for_commands_and_from_python(tmp_path, capsys):
     ],
 )
 def test_wrong_launch_bounds_are_refused(text, message):
-    """As ptxas refuses them."""
+    """The same bounds are refused as by ptxas."""
     with pytest.raises(ProgramError, match=f"^t:{message}$"):
         parse_ptx(text, "t")
 

@@ -1,1 +1,1 @@
-"""The memory unit, and what warps may see of each other's accesses."""
+"""Testbench of the memory unit, and litmus tests of the memory model."""

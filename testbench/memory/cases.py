@@ -1,4 +1,6 @@
-"""Accesses with known patterns: how many lines they ask for, how many cycles bank conflicts cost; faults; shuffles."""
+"""Accesses with known patterns: the number of their lines and of the cycles of bank conflicts;
+faults; shuffles.
+"""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +39,7 @@ _SIZES = (MemorySize.U8, MemorySize.S16, MemorySize.B32, MemorySize.B64, MemoryS
 
 @dataclass(frozen=True)
 class Pattern:
-    """What each thread's address is, in units of the size accessed."""
+    """The address of each thread, in units of the access size."""
 
     name: str
     unit: Callable[[int], int]
@@ -57,7 +59,7 @@ PATTERNS = (
 
 @dataclass(frozen=True)
 class Counted:
-    """An instruction with the number of lines, or of cycles in shared memory, that it should take."""
+    """An instruction with its expected number of lines, or of cycles in shared memory."""
 
     what: str
     step: MemoryStep
@@ -65,7 +67,9 @@ class Counted:
 
 
 def lines_of(addresses: dict[int, int], size: int) -> int:
-    """Lines that hold a byte of what the threads access: thread to address."""
+    """The number of lines that hold a byte of an access. ``addresses`` maps threads to addresses,
+    ``size`` is in bytes.
+    """
     return len(
         {
             byte // LINE_BYTES
@@ -76,10 +80,12 @@ def lines_of(addresses: dict[int, int], size: int) -> int:
 
 
 def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) -> int:
-    """Cycles in shared memory: for each half of a beat and each word the most words of a bank that
-    are accessed. In one pass ``loads`` take different words for different parts of the lanes: as
-    many parts as a thread has words. The upper half goes with the lower one if each thread of it
-    has the address of that of the lower one.
+    """The number of cycles of an access in shared memory.
+
+    It is the sum, over each half of a beat and each word of the access, of the most words accessed
+    in one bank. In one pass ``loads`` access different words for as many groups of lanes as a
+    thread has words. The upper half of a beat takes no cycle of its own if each of its threads has
+    the address of the corresponding thread of the lower half.
     """
     cycles, words, half = 0, max(1, size // 4), max(2, lanes // 2)
     for first in range(0, WARP_THREADS, half):
@@ -103,7 +109,7 @@ def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) 
 
 
 def counted(world: MemoryWorld) -> list[Counted]:
-    """Loads, stores and atomic operations of global and local memory on warp 0; the world executes them."""
+    """Loads and stores of global and local memory with their expected number of lines."""
     cases = []
     for number, (pattern, size) in enumerate(
         (pattern, size) for pattern in PATTERNS for size in _SIZES
@@ -126,7 +132,7 @@ def counted(world: MemoryWorld) -> list[Counted]:
                     lines_of(chosen, count),
                 )
             )
-    for size in _SIZES:  # registers that are spilled: each word has a line for half of the threads
+    for size in _SIZES:  # spilled registers: a line holds a word of half of the threads
         offset = 16
         for name, data in (("LDL", _RESULT), ("STL", _DATA)):
             word = encode(name, Ra=RZ, Rd=data, size=size.value, offset=offset)
@@ -138,10 +144,13 @@ def counted(world: MemoryWorld) -> list[Counted]:
 
 
 def fills(world: MemoryWorld) -> Iterator[MemoryStep]:
-    """Stores of all warps that meet in operands, or in lines. First each instruction has lines of its own, even threads
-    one and odd threads the other. They take long to fill, since neighbours in a line are 8 words apart; but of the
-    first beat the second line has threads in one half only: it begins while the other line's last words wait. Then each
-    warp stores twice in a row to one line, a few words, which are soon sent.
+    """Stores of all warps that compete for operands or for lines.
+
+    In the first part each instruction has lines of its own, one for even and one for odd threads.
+    They fill slowly, since neighbours in a line are 8 words apart. In the first beat only one half
+    has threads of the second line, so that this line begins while the last words of the other one
+    wait. In the second part each warp stores a few words twice in a row to one line, which are sent
+    soon.
     """
     for slot in range(len(world.warps)):
         world.set_pair(
@@ -188,7 +197,9 @@ def fills(world: MemoryWorld) -> Iterator[MemoryStep]:
 
 
 def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
-    """Loads and stores of shared memory, and atomic operations, which go thread by thread."""
+    """Accesses to shared memory with their expected number of cycles. Atomic operations take a
+    cycle per thread.
+    """
     cases = []
     for number, (pattern, size) in enumerate(
         (pattern, size) for pattern in PATTERNS for size in _SIZES
@@ -229,15 +240,17 @@ def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
 
 
 POINTER = 0
-"""A pair of registers with the address of a word of global memory, neighbouring ones for neighbouring threads; behind
-it one with an address of shared memory."""
+"""The register pair with the address of a word of global memory for each thread, in ascending
+order. The next register has an address of shared memory.
+"""
 _FEW = 4
 _ROUNDS, _FILLS = 6, 8
 
 
 def rates() -> Iterator[tuple[str, list[list[int]], float]]:
-    """Instructions that depend on nothing, those that a warp has in a row, and how many cycles each may take at most on
-    8 lanes."""
+    """Independent instructions: name, the instructions of each round, and the maximum number of
+    cycles per instruction on 8 lanes.
+    """
     add = AtomicOperation.ADD.value
     for name, word, most in (
         ("LDG", encode("LDG", Ra=POINTER, Rd=_RESULT, wide=1, size=MemorySize.B32.value), 13),
@@ -285,13 +298,19 @@ _PLACES: tuple[Callable[[int], int], ...] = (
     lambda thread: thread % 3,
     lambda thread: 17 * thread % 32,
 )
-"""Words at which atomic operations meet: all, none, neighbours, those with one or two others between them."""
+"""The word that each thread's atomic operation accesses: one for all, one each, one for neighbours,
+or words shared with one or two other threads in between.
+"""
 _FLOATS, _SWAPPED = 64, 24
-"""Registers with floats, which are as many as there are patterns of places; those with few different numbers."""
+"""The first register with operands, and the first one with addresses of compare and swap. There is
+one of each per pattern of places.
+"""
 
 
 def float_sums(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
-    """Sums of floats, with and without result, beside sums of integers and in lines that others sum up in, too."""
+    """Sums of floats, with and without result, beside sums of integers and in lines with other
+    atomic operations.
+    """
     for slot in range(len(world.warps)):
         for number, place in enumerate(_PLACES):
             world.set_pair(
@@ -321,7 +340,9 @@ def float_sums(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
 
 
 def swaps(world: MemoryWorld, random: Random, rounds: int) -> Iterator[MemoryStep]:
-    """Every kind of compare and swap of shared memory, so often, on numbers that are often equal."""
+    """Every kind of compare and swap of shared memory, ``rounds`` times each, on numbers that are
+    often equal.
+    """
     registers = range(_FLOATS, _FLOATS + 16)
     for slot in range(len(world.warps)):
         for number, place in enumerate(_PLACES):
@@ -351,7 +372,9 @@ def swaps(world: MemoryWorld, random: Random, rounds: int) -> Iterator[MemorySte
 
 
 def atomics(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
-    """Every atomic operation of shared memory, on numbers of every type; all that threads do meets at few places."""
+    """Every atomic operation of shared memory, on numbers of every type; threads access few
+    different words.
+    """
     world.set_register(0, _SWAPPED, [8 * (thread % 3) for thread in range(WARP_THREADS)])
     for number in range(16):
         world.set_register(
@@ -378,7 +401,9 @@ def atomics(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
 
 
 def edges(world: MemoryWorld) -> Iterator[MemoryStep]:
-    """Loads of every size at both sides of the end of every space, of the windows and of constant banks."""
+    """Loads of every size at both sides of the end of every space, of the windows and of constant
+    banks.
+    """
     for size in _SIZES:
         count = size_bytes(size.value)
         for name, field, end in (
@@ -422,7 +447,9 @@ def edges(world: MemoryWorld) -> Iterator[MemoryStep]:
 
 
 def faults(world: MemoryWorld) -> Iterator[MemoryStep]:
-    """Instructions of which memory says that a thread's address is not mapped, before or after another thread."""
+    """Instructions of which one thread's address is not mapped, before or after an access of
+    another thread.
+    """
     gone = BUFFER + BUFFER_BYTES
     odd = BUFFER + 2
     for number, wrong in enumerate(
@@ -460,7 +487,7 @@ SHUFFLES = ((1, 0x1F), (1, 0), (3, 0x181F), (16, 0x100F), (31, 0x1F), (0, 0x1F),
 
 @dataclass(frozen=True)
 class Shuffled:
-    """A shuffle, and what its threads must get: a value each, and a flag each as a mask."""
+    """A shuffle with the expected value of each thread, and the mask of the expected predicate."""
 
     step: MemoryStep
     values: dict[int, int]
@@ -470,7 +497,10 @@ class Shuffled:
 def shuffled(
     mode: ShuffleMode, values: Sequence[int], b: int, c: int, threads: int
 ) -> tuple[dict[int, int], int]:
-    """What ``threads`` get when each offers a value: after the PTX manual, and 0 of a thread that is none of them."""
+    """The expected values and predicates of ``threads`` that offer ``values``, from the PTX manual.
+
+    A thread that reads from one that does not execute the shuffle gets 0.
+    """
     segment, clamp = c >> 8 & 31, c & 31
     results, inside = {}, 0
     for lane in (lane for lane in range(WARP_THREADS) if threads >> lane & 1):
@@ -490,7 +520,7 @@ def shuffled(
 
 
 def shuffles(world: MemoryWorld) -> Iterator[Shuffled]:
-    """Every mode, with numbers in the instruction and in registers, by all threads and by some."""
+    """Every mode, with immediate and register operands, by all threads and by some."""
     at_step, at_clamp = _ADDRESS, _ADDRESS + 1
     for number, (b, c) in enumerate(SHUFFLES):
         slot = number % len(world.warps)

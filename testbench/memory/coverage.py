@@ -1,7 +1,8 @@
-"""What made-up instructions of the memory unit have reached: lines, conflicts, errors, instructions under way at once.
+"""Coverage of random instructions of the memory unit: lines, conflicts, errors, instructions in
+flight.
 
-The kinds of accesses are counted from what the warp model executes, overlaps from the unit's ports. Nothing here
-depends on how the unit is built.
+Accesses are counted in the warp model, overlaps at the unit's ports. The coverage points do not
+depend on the implementation of the unit.
 """
 
 from collections import Counter
@@ -17,18 +18,18 @@ from testbench.memory.world import MemoryStep
 from testbench.words import form_of
 
 LEAST_OVERLAP = 4
-"""Instructions that have read registers and are not complete, in the deepest overlap that each
-random program must reach: one less than the programs of many seeds have reached, on four and on
-eight lanes. A unit that executes one instruction while it reads the registers of the next reaches
-2.
+"""The minimum of the deepest overlap in each random program, in instructions that have read their
+registers and are not complete. It is one less than the programs of many seeds have reached, on four
+and on eight lanes. A unit that executes one instruction while it reads the registers of the next
+one reaches 2.
 """
 LEAST_WAITING = 8
-"""The same for instructions that the unit has accepted, of which some wait."""
+"""The same for instructions that the unit has accepted, including those that wait."""
 LEAST_LINES_UNDER_WAY = 5
-"""The same for requests to memory that have no answer yet."""
+"""The same for requests to memory without a response."""
 
 _BANKS = 32
-"""Of sm_50's shared memory, a word wide."""
+"""Banks of sm_50's shared memory, each a word wide."""
 _WORD = 4
 _SHARED, _LOCAL, _GLOBAL = {"LDS", "STS", "ATOMS"}, {"LDL", "STL"}, {"LDG", "STG", "ATOM", "RED"}
 _ATOMIC = {"ATOM", "ATOMS", "RED"}
@@ -44,7 +45,7 @@ _TELLS = ("reported", "not reported")
 
 
 def _range(number: int) -> str:
-    """The power of two that a number goes up to, with what is above the one before."""
+    """The name of the range of powers of two that contains a number."""
     most = next((most for most in _UP_TO if number <= most), None)
     if most is None:
         return f"more than {_UP_TO[-1]}"
@@ -56,9 +57,9 @@ EXPECTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "lines of global memory": _RANGES,
         "lines of local memory": _RANGES,
-        "conflict degree": _RANGES[:4],  # a CTA's shared memory here has eight words of a bank
+        "conflict degree": _RANGES[:4],  # the shared memory of these CTAs has eight words per bank
         "threads of an atomic operation at one word": _RANGES,
-        # A constant's that is not reported is none: zeros are loaded.
+        # An unreported error of a constant is no error: zeros are loaded.
         "error": tuple(
             f"{error.name}, {tells}"
             for error in _ERRORS
@@ -67,7 +68,7 @@ EXPECTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )
-"""What random programs must reach, by group."""
+"""The coverage points of random programs, by group."""
 _LEAST = MappingProxyType(
     {
         "instructions that have read registers": LEAST_OVERLAP,
@@ -79,17 +80,19 @@ _READ, _ACCEPTED, _LINES = _LEAST
 
 
 def _words(form: Form, word: int) -> range:
-    """The words that a thread accesses, counted from its address; of an atomic operation the first."""
+    """The offsets in words that a thread accesses from its address; of an atomic operation only the
+    first.
+    """
     count = 1 if form.name in _ATOMIC else size_bytes(form.values(word)["size"]) // _WORD
     return range(max(count, 1))
 
 
 class MemoryCoverage:
-    """Counts.
+    """Counters of coverage points.
 
     Attributes:
-        reached: How often each kind of access came, by group.
-        depths: How many were under way at once, counted whenever one more was.
+        reached: Number of accesses of each kind, by group.
+        depths: How often each number of operations was in flight, counted at the start of each one.
     """
 
     def __init__(self) -> None:
@@ -132,26 +135,28 @@ class MemoryCoverage:
             self.reached["threads of an atomic operation at one word"][_range(together)] += 1
 
     def accepted(self, depth: int) -> None:
-        """The unit has taken one more instruction; so many are not complete."""
+        """Counts an accepted instruction; ``depth`` instructions are not complete."""
         self.depths[_ACCEPTED][depth] += 1
 
     def read_registers(self, depth: int) -> None:
-        """One more has read its registers; so many that have are not complete."""
+        """Counts an instruction that has read its registers; ``depth`` such instructions are not
+        complete.
+        """
         self.depths[_READ][depth] += 1
 
     def requested(self, depths: Counter[int]) -> None:
-        """How many requests to memory were under way at once, by how often."""
+        """Adds how often each number of requests to memory was in flight."""
         self.depths[_LINES].update(depths)
 
     def add(self, other: "MemoryCoverage") -> None:
-        """Counts what another program has reached, too."""
+        """Adds the counters of another program."""
         for group, kinds in self.reached.items():
             kinds.update(other.reached[group])
         for what, depths in self.depths.items():
             depths.update(other.depths[what])
 
     def rows(self) -> list[list[str | int]]:
-        """A row for everything that was expected or came: what, how often."""
+        """A row for each coverage point and each other kind of access, with its count."""
         rows: list[list[str | int]] = []
         for group, counts in self.reached.items():
             others = sorted(counts.keys() - set(EXPECTED[group]))
@@ -163,7 +168,7 @@ class MemoryCoverage:
         ]
 
     def missing(self) -> list[str]:
-        """What should have been reached and was not."""
+        """The coverage points that were not reached."""
         return [
             f"{group}: {kind}"
             for group, kinds in EXPECTED.items()
@@ -172,7 +177,7 @@ class MemoryCoverage:
         ]
 
     def shallow(self) -> list[str]:
-        """Which overlaps were not as deep as they should have been."""
+        """A message for each overlap that was not deep enough."""
         return [
             f"{what} at once: {max(self.depths[what], default=0)}, not {least}"
             for what, least in _LEAST.items()
@@ -181,7 +186,7 @@ class MemoryCoverage:
 
 
 def _placed(form: Form, address: int) -> tuple[str, int]:
-    """The space that an address is in, and the place there."""
+    """The memory space of an address, and its offset in that space."""
     for space, names, window in (
         ("shared", _SHARED, SHARED_WINDOW),
         ("local", _LOCAL, LOCAL_WINDOW),

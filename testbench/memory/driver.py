@@ -1,4 +1,6 @@
-"""Plays a world's instructions on the memory unit, with lanes and memory around it, and compares."""
+"""Executes the instructions of a world on the memory unit, with models of lanes and memory, and
+compares the results.
+"""
 
 from collections import defaultdict, deque
 from dataclasses import dataclass
@@ -20,15 +22,17 @@ from testbench.memory.world import CTAS, SHARED_BYTES, MemoryStep, MemoryWorld
 PARAMS = SmParams(warps=4, lanes=8, registers=256, shared_bytes=4096)
 _GRANULE = 512
 _SELECT_CYCLES = 3
-"""From the selection of an instruction, which needs room, to its dispatch."""
+"""Cycles from the selection of an instruction, which requires room, to its dispatch."""
 _SEQUENCES = 1 << 16
 _SHARED_GRANULE = 256
-"""What shared memory of a CTA begins at a multiple of."""
+"""Alignment of a CTA's shared memory in bytes."""
 
 
 @dataclass(frozen=True)
 class StepEnd:
-    """The cycle in which an instruction ended, and how many lines and accesses to shared memory there were so far."""
+    """The cycle in which an instruction ended, and the lines and accesses to shared memory up to
+    then.
+    """
 
     cycle: int
     lines: int
@@ -36,21 +40,22 @@ class StepEnd:
 
 
 class MemoryDriver(UnitDriver):
-    """Sends all steps of a world, one after the other, and waits for their ends, which must come in the same order for
-    each warp.
+    """Sends all steps of a world in order. Instructions must end in the same order for each warp.
 
     Parameters:
-        params: Of the hardware; as many warps as the world has.
-        behaviour: Of the memory.
-        idle: Chance that nothing is selected in a cycle, and that the lanes have no time.
-        compare_memory: Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
-        coverage: Receives how many instructions and requests are under way at once.
-        alone: Whether an instruction is sent when the one before has ended; always on a machine of one lane.
+        params: Parameters of the hardware, with as many warps as the world.
+        behaviour: Behaviour of the memory.
+        idle: Probability that nothing is selected in a cycle, and that the lanes are busy.
+        compare_memory: Whether memory is compared at the end. After a fault in the middle of a
+            store it may differ.
+        coverage: Counts the instructions and requests in flight.
+        alone: Whether an instruction is sent only when the one before has ended; always true on one
+            lane.
 
     Attributes:
-        steps: Instructions that came to what they should.
-        lines, shared_cycles: Events of the unit.
-        ends: When each instruction ended.
+        steps: Number of instructions with the expected results.
+        lines, shared_cycles: Number of events of the unit.
+        ends: The end of each instruction.
     """
 
     def __init__(
@@ -88,7 +93,9 @@ class MemoryDriver(UnitDriver):
         self._freed: set[int] = set()
 
     def run(self, *arguments: Any, **how: Any) -> int:
-        """Simulates until all steps have ended, and compares registers and memory; returns the cycles."""
+        """Simulates until all steps have ended, and compares registers and memory; returns the
+        number of cycles.
+        """
         self.lanes.registers.update(
             {key: list(values) for key, values in self.world.registers.items()}
         )
@@ -167,11 +174,11 @@ class MemoryDriver(UnitDriver):
 
     @property
     def _under_way(self) -> bool:
-        """Whether instructions have not ended yet."""
+        """Whether instructions are in flight."""
         return any(self._sent.values())
 
     def _next(self, ctx: Any, steps: deque[MemoryStep]) -> None:
-        """Selects the next instruction, or an operation that is no instruction."""
+        """Selects the next instruction, or starts the next operation that is not an instruction."""
         step = steps[0]
         if self._clearing == self.world.cta_of(step.warp):
             return
@@ -195,7 +202,7 @@ class MemoryDriver(UnitDriver):
             ctx.set(self.dut.clear.valid, 1)
 
     async def _begin(self, ctx: Any) -> None:
-        """The grid and its warps."""
+        """Configures the grid and launches its warps."""
         dut, world = self.dut, self.world
         launch = world.machine.launch
         ctx.set(dut.report_mask, world.machine.report_mask)
@@ -222,12 +229,14 @@ class MemoryDriver(UnitDriver):
         ctx.set(dut.launch.valid, 0)
 
     def shared_base(self, slot: int) -> int:
-        """Where a warp's CTA has its shared memory: the first CTA at the begin, the last one at the end."""
+        """The base of the shared memory of a warp's CTA: the first CTA is at the beginning, the
+        last one at the end.
+        """
         left = self.params.shared_bytes - max(SHARED_BYTES, self.world.machine.launch.shared)
         return self.world.cta_of(slot) * left // (CTAS - 1) & -_SHARED_GRANULE
 
     def _dispatch(self, ctx: Any, step: MemoryStep, sequence: int) -> None:
-        """Sends an instruction. Threads do not execute it that are not active, or whose guard does not hold."""
+        """Dispatches an instruction. Threads execute it that are active and whose guard holds."""
         random, everybody = self.bench.random, (1 << 32) - 1
         idle = everybody & ~step.threads
         missing = random.getrandbits(32) & idle
@@ -250,7 +259,7 @@ class MemoryDriver(UnitDriver):
         self._coverage.accepted(sum(map(len, self._sent.values())))
 
     def _oldest(self, warp: int) -> tuple[int, MemoryStep]:
-        """A warp's instruction that has to end next: its number, and itself."""
+        """The sequence number and the step of the instruction of a warp that has to end next."""
         if not self._sent[warp]:
             self.bench.fail(f"warp {warp} has no instruction under way")
         return self._sent[warp][0]
@@ -263,7 +272,7 @@ class MemoryDriver(UnitDriver):
         self.bench.expect("pc of an error", error.pc, 8 * sequence)
 
     def _completed(self, completion: Any, error: bool) -> None:
-        """An instruction ended without writing registers."""
+        """Compares an instruction that ends without a register write."""
         sequence, step = self._oldest(completion.warp)
         record, name = step.record, self._name(completion.warp)
         assert record is not None
@@ -281,7 +290,7 @@ class MemoryDriver(UnitDriver):
         self._end(completion.warp)
 
     def _lanes_ended(self, operation: LaneOperation) -> None:
-        """The lanes have done an operation."""
+        """Compares an operation that the lanes have executed."""
         if not operation.last:
             return
         if operation.gather:
@@ -309,7 +318,7 @@ class MemoryDriver(UnitDriver):
         self._end(operation.warp)
 
     def _gathered(self, operation: LaneOperation) -> None:
-        """An instruction has read its registers; it need not be the oldest one."""
+        """Counts an instruction that has read its registers; it need not be the oldest one."""
         found = [
             (sequence, step)
             for sequence, step in self._sent[operation.warp]
@@ -337,7 +346,7 @@ class MemoryDriver(UnitDriver):
         self.ends.append(StepEnd(self.cycle, self.lines, self.shared_cycles))
 
     def traces(self) -> View:
-        """What is worth seeing of the unit."""
+        """The traced signals of the unit."""
         dut = self.dut
         gather, write, request, response = (
             dut.port.gather,

@@ -1,31 +1,38 @@
-"""Litmus tests: what warps may see of each other's accesses to memory, and what they have seen on the hardware.
+"""Litmus tests: the order in which warps observe each other's memory accesses, as allowed and as
+seen on the hardware.
 
-A test is a few short programs, one for each warp, on locations that are 0 at first. Each of the 32 threads of these
-warps takes part in a test of its own, on its own locations, together with one thread of every other warp. Its outcome
-is what the reads got, in the order of the programs, and what is in the locations at the end.
+A test consists of a few short programs, one for each warp, on locations that are initially 0. Each
+of the 32 threads of a warp executes the test on locations of its own, together with one thread of
+every other warp. The outcome is the values of the reads, in the order of the programs, and the
+final values of the locations.
 
-Which outcomes are allowed (ours, where public pages do not say it; sm_50 has a weak model):
+The allowed outcomes (our definition where public pages have none; sm_50 has a weak model):
 
-====================  ==================================================================================================
+====================  ============================================================================
 rule                  reason
-====================  ==================================================================================================
-accesses of a thread  None, except those to one location, unless MEMBAR is between them. PTX of
-sm_50 promises no order
-are in what order?    between locations.
-one location          All accesses to it have one order, in which those of a thread are as in its program (coherence).
-MEMBAR.CTA            What is before it is performed before what is behind it, as warps of the CTA see it.
-MEMBAR.GL             The same for all warps; so with it between any two accesses, outcomes are sequentially consistent.
-                      PTX: it waits until all prior accesses have been performed for all threads of the GPU.
-several readers       All see writes in one order: there is one multiprocessor and one copy of each location.
+====================  ============================================================================
+order in a thread     None, except for accesses to one location or with MEMBAR between them.
+                      PTX of sm_50 promises no order between locations.
+one location          All accesses to it have one order, which agrees with the program order of
+                      each thread (coherence).
+MEMBAR.CTA            Accesses before it are performed before accesses after it, as observed by
+                      the warps of the CTA.
+MEMBAR.GL             The same for all warps; with it between any two accesses, outcomes are
+                      sequentially consistent. PTX: it waits until all prior accesses have been
+                      performed for all threads of the GPU.
+several readers       All observe writes in one order: there is one multiprocessor and one copy of
+                      each location.
 shared memory         The same rules.
-====================  ==================================================================================================
+====================  ============================================================================
 
-So the outcomes of a test are those of all orders of its accesses in which accesses of one thread keep the order of the
-program if they are to one location, or MEMBAR that reaches far enough is between them. For the
-outcomes that tests are known for, that results in the table :data:`TESTS`.
+The allowed outcomes of a test are therefore those of all orders of its accesses in which two
+accesses of one thread keep the program order if they are to one location, or if a MEMBAR of
+sufficient scope is between them. The table :data:`TESTS` has the resulting rule for the known
+outcome of each test.
 
-Command: ``python -m testbench.memory.litmus [--rounds N] [--seed S] [--preset P] [--latency CYCLES]`` runs all of
-them, and prints how often each outcome was seen. Exit code 1: one that is forbidden was seen.
+Command: ``python -m testbench.memory.litmus [--rounds N] [--seed S] [--preset P] [--latency
+CYCLES]`` runs all tests and prints how often each outcome was seen. Exit code 1: a forbidden
+outcome was seen.
 """
 
 import sys
@@ -51,11 +58,11 @@ from sim.toolchain.cubin.loader import load
 
 _WORD = 4
 _SPREAD = 400
-"""Cycles by which programs are delayed in a round, at most."""
+"""The maximum delay of a program in a round, in cycles."""
 _LIMIT = 500_000
 
 Outcome = tuple[int, ...]
-"""What each read got, then what each location holds."""
+"""The value of each read, then the final value of each location."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +89,8 @@ def write(name: str, value: int = 1) -> Access:
 
 @dataclass(frozen=True)
 class Litmus:
-    """A test: the programs, an outcome that it is known for, and whether this one is allowed without MEMBAR. With
-    MEMBAR it is not.
+    """A test: its programs, its known outcome, and whether this outcome is allowed without MEMBAR.
+    With MEMBAR it is forbidden.
     """
 
     name: str
@@ -93,18 +100,19 @@ class Litmus:
 
     @property
     def locations(self) -> int:
-        """How many there are."""
+        """Number of locations."""
         return 1 + max(access.location for program in self.programs for access in program)
 
     @property
     def reads(self) -> int:
-        """How many there are in all programs."""
+        """Number of reads in all programs."""
         return sum(access.value is None for program in self.programs for access in program)
 
 
 _X, _Y = write("x"), write("y")
 TESTS: tuple[Litmus, ...] = (
-    # Name, programs; then reads and final values: the outcome, and whether it is allowed without MEMBAR.
+    # Name, programs; then reads and final values of the known outcome, and whether it is allowed
+    # without MEMBAR.
     Litmus("MP, message passing", ((_X, _Y), (read("y"), read("x"))), (1, 0, 1, 1), True),
     Litmus("SB, store buffering", ((_X, read("y")), (_Y, read("x"))), (0, 0, 1, 1), True),
     Litmus("LB, load buffering", ((read("y"), _X), (read("x"), _Y)), (1, 1, 1, 1), True),
@@ -119,11 +127,13 @@ TESTS: tuple[Litmus, ...] = (
     Litmus("CoRW, a read, then a write", ((read("x"), _X), (write("x", 2),)), (2, 2), False),
     Litmus("CoWR, a write, then a read", ((_X, read("x")), (write("x", 2),)), (2, 1), False),
 )
-"""What is run."""
+"""All litmus tests."""
 
 
 def _play(order: Iterable[tuple[int, int, Access]], test: Litmus) -> Outcome:
-    """What comes of accesses in one order; each with its program's number and its place in it."""
+    """The outcome of the accesses in one order. Each access has the number of its program and its
+    index in it.
+    """
     memory, got = [0] * test.locations, {}
     for program, place, access in order:
         if access.value is None:
@@ -135,7 +145,9 @@ def _play(order: Iterable[tuple[int, int, Access]], test: Litmus) -> Outcome:
 
 @cache
 def allowed(test: Litmus, fenced: bool) -> frozenset[Outcome]:
-    """The outcomes that may be; ``fenced``: there is MEMBAR that reaches far enough between any two accesses."""
+    """The allowed outcomes. ``fenced``: a MEMBAR of sufficient scope is between any two
+    accesses.
+    """
     accesses = [
         (program, place, access)
         for program, accesses in enumerate(test.programs)
@@ -157,12 +169,12 @@ def allowed(test: Litmus, fenced: bool) -> frozenset[Outcome]:
 
 
 def sequential(test: Litmus) -> frozenset[Outcome]:
-    """The outcomes of programs of which each does one access after the other."""
+    """The sequentially consistent outcomes."""
     return allowed(test, True)
 
 
 class Fence(Enum):
-    """What is between the accesses of a thread."""
+    """The instruction between two accesses of a thread."""
 
     NONE = ""
     CTA = "MEMBAR.CTA"
@@ -171,7 +183,9 @@ class Fence(Enum):
 
 @dataclass(frozen=True)
 class Setting:
-    """Where the programs are, and what they use: warps of one CTA, or of one CTA each (``apart``)."""
+    """How a test is executed: by warps of one CTA or of one CTA each (``apart``), in shared or
+    global memory, with which fence.
+    """
 
     apart: bool
     shared: bool
@@ -188,7 +202,7 @@ class Setting:
 
     @property
     def fenced(self) -> bool:
-        """Whether the MEMBAR reaches all the programs."""
+        """Whether the scope of the MEMBAR includes all the programs."""
         return self.fence is Fence.GL or (self.fence is Fence.CTA and not self.apart)
 
 
@@ -197,13 +211,15 @@ SETTINGS: tuple[Setting, ...] = tuple(
     for fence in Fence
     for apart, shared in ((False, False), (True, False), (False, True))
 )
-"""All that there are; CTAs have no shared memory in common."""
+"""All settings. CTAs have no shared memory in common."""
 
 
 @dataclass(frozen=True)
 class _LocationSpacing:
-    """How far the locations of neighbouring threads are apart, as a shift, and those of one thread; those of 32 threads
-    fill ``size`` bytes.
+    """The distance of the locations of neighbouring threads, as a shift, and of the two locations
+    of a thread, in bytes.
+
+    The locations of 32 threads take ``size`` bytes.
     """
 
     shift: int
@@ -215,13 +231,15 @@ _LINES_APART = _LocationSpacing(7, 64, 4096)
 _ROWS = _LocationSpacing(2, 128, 256)
 _SIDE_BY_SIDE = _LocationSpacing(3, 4, 256)
 _LAYOUTS = {False: (_LINES_APART, _ROWS, _SIDE_BY_SIDE), True: (_ROWS, _SIDE_BY_SIDE)}
-"""A line for each location; a line for 16 threads; both locations in one line. By whether memory is shared."""
+"""The spacings for global (False) and shared memory (True): a line for each location, a line for 16
+threads, both locations in one line.
+"""
 _TURNED = 31
-"""Every other program has its threads in the opposite order."""
+"""XORed to the thread number in every other program: reverses the order of its threads."""
 
 
 class _BufferLayout:
-    """Where locations and results of each round are, in bytes from the beginning of their buffers."""
+    """The offsets of locations and results of each round in their buffers, in bytes."""
 
     def __init__(self, test: Litmus, shared: bool, rounds: int) -> None:
         layouts = _LAYOUTS[shared]
@@ -233,26 +251,26 @@ class _BufferLayout:
         self.result_bytes = max(rounds * test.reads, 1) * WARP_THREADS * _WORD
 
     def location(self, turn: int, location: int) -> int:
-        """The one of thread 0; the others' are that of a register further on."""
+        """Offset of a location of thread 0; a register holds the offset of the other threads."""
         return self.starts[turn] + location * self.layouts[turn].between
 
     def of_thread(self, turn: int, location: int, thread: int) -> int:
-        """That of any thread."""
+        """Offset of a location of any thread."""
         return self.location(turn, location) + (thread << self.layouts[turn].shift)
 
     def result(self, turn: int, number: int) -> int:
-        """Of thread 0; each thread has a word."""
+        """Offset of a result of thread 0; each thread has a word."""
         return (turn * self.test.reads + number) * WARP_THREADS * _WORD
 
 
 def _delay(cycles: int) -> list[str]:
-    """Instructions that take so many cycles."""
+    """Instructions that take this many cycles."""
     whole, rest = divmod(cycles, 15)
     return ["[S15] NOP"] * whole + [f"[S{rest}] NOP"] * (rest > 0)
 
 
 def _add(low: int, parameter: str, index: str) -> list[str]:
-    """A pair of registers: a buffer's address, and how far on."""
+    """Instructions that set a register pair to the address of a buffer plus a register."""
     return [
         f"MOV R{low}, c[0x0][{parameter}]",
         f"MOV R{low + 1}, c[0x0][{parameter}+4]",
@@ -262,13 +280,16 @@ def _add(low: int, parameter: str, index: str) -> list[str]:
 
 
 _PAIRS, _OFFSETS, _RESULTS, _MEETING, _VALUES, _READ = (24, 26, 28), (32, 33, 34), 6, 8, 20, 10
-"""Registers: locations by layout, in global and in shared memory; results; where CTAs meet; values by number; what
-reads get.
+"""Registers: pairs with addresses of locations in global memory and offsets in shared memory, by
+spacing; address of results; address of the counters at which CTAs meet; values by number; the first
+read value.
 """
 
 
 class _Generator:
-    """Writes the kernel of a test. Register 2 is the thread's number among those that share its locations."""
+    """Generates the kernel of a test. Register 2 is the thread's number among those that share its
+    locations.
+    """
 
     def __init__(
         self, test: Litmus, setting: Setting, places: _BufferLayout, random: Random
@@ -276,7 +297,7 @@ class _Generator:
         self._test, self._setting, self._places, self._random = test, setting, places, random
 
     def text(self) -> str:
-        """The kernel."""
+        """The text of the kernel."""
         programs = range(len(self._test.programs))
         number = (
             ["S2R R1, SR_CTAID.X"]
@@ -305,7 +326,7 @@ class _Generator:
         return "\n".join([*lines, ""])
 
     def _begin(self, program: int) -> list[str]:
-        """What registers hold all the time."""
+        """Sets the registers that do not change."""
         lines = [
             f"LOP32I.XOR R2, R2, {_TURNED * (program % 2):#x}",
             f"MOV32I R{_VALUES + 1}, 0x1",
@@ -338,7 +359,7 @@ class _Generator:
         )
 
     def _round(self, turn: int, program: int, taken: int) -> list[str]:
-        """One execution of a program, some time after the warps have met."""
+        """One round of a program, a random time after the warps have met."""
         lines = self._meet(turn, program) if self._setting.apart else ["BAR.SYNC 0x0"]
         lines += _delay(int(_SPREAD * self._random.random() ** 2))
         got = 0
@@ -356,7 +377,9 @@ class _Generator:
         ]
 
     def _meet(self, turn: int, program: int) -> list[str]:
-        """Waits until all CTAs are here: one thread of each counts a word up, which all look at."""
+        """Waits until all CTAs have arrived: one thread of each increments a counter that all
+        poll.
+        """
         place, label = f"[R{_MEETING}+{turn * LINE_BYTES:#x}]", f"meet{program}_{turn}"
         return [
             f"@P1 RED.E.ADD {place}, R{_VALUES + 1}",
@@ -367,7 +390,7 @@ class _Generator:
         ]
 
     def _end(self, program: int) -> list[str]:
-        """Shared memory goes to where the locations would be in global memory."""
+        """Copies locations in shared memory to the corresponding ones in global memory."""
         lines = [] if self._setting.apart else ["BAR.SYNC 0x0"]
         if self._setting.shared and not program:
             for turn in range(len(self._places.layouts)):
@@ -404,13 +427,13 @@ class Seen:
     outcomes: Counter[Outcome]
 
     def kind(self, outcome: Outcome) -> str:
-        """What an outcome is: ``sequential``, ``weak`` and allowed, or ``FORBIDDEN``."""
+        """The class of an outcome: ``sequential``, ``weak`` (allowed), or ``FORBIDDEN``."""
         if outcome in sequential(self.test):
             return "sequential"
         return "weak" if outcome in allowed(self.test, self.setting.fenced) else "FORBIDDEN"
 
     def lines(self) -> list[str]:
-        """A line for each outcome."""
+        """A line of text for each outcome."""
         return [
             f"{self.test.name}; {self.setting}: {_text(outcome, self.test)}  {count} times, {self.kind(outcome)}"
             for outcome, count in sorted(self.outcomes.items())
@@ -423,7 +446,7 @@ def _text(outcome: Outcome, test: Litmus) -> str:
 
 
 def complaints(seen: Seen) -> list[str]:
-    """A line for each outcome that is forbidden."""
+    """A line of text for each forbidden outcome."""
     return [
         line
         for line, outcome in zip(seen.lines(), sorted(seen.outcomes), strict=True)
@@ -432,7 +455,9 @@ def complaints(seen: Seen) -> list[str]:
 
 
 def run(hardware: Hardware, test: Litmus, setting: Setting, rounds: int, random: Random) -> Seen:
-    """Runs a test on the machine; RuntimeError when it does not end. What memory does is random, too."""
+    """Runs a test on the machine with random memory behaviour. Raises RuntimeError if it does not
+    end.
+    """
     places = _BufferLayout(test, setting.shared, rounds)
     launch = _launch(test, setting, places, random)
     hardware.disorder = random.getrandbits(32)
@@ -511,7 +536,7 @@ def _run(options: Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Runs the command line and returns the exit code."""
     return _parser().run(arguments, _run)
 
 

@@ -1,4 +1,6 @@
-"""Made-up instructions of the memory unit, with registers that make most of their addresses good and some not."""
+"""Random instructions of the memory unit. Their registers make most addresses valid and some
+not.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -20,11 +22,11 @@ from testbench.memory.world import (
 )
 
 _POINTERS = range(0, 64, 2)
-"""Registers with addresses, in pairs; nothing writes them."""
+"""Register pairs with addresses; no instruction writes them."""
 _SOURCES = range(64, 96)
-"""Registers with data; nothing writes them."""
+"""Registers with data; no instruction writes them."""
 _SHORT = range(96, 112)
-"""Registers with small numbers; nothing writes them."""
+"""Registers with small numbers; no instruction writes them."""
 _RESULTS = range(128, 160)
 _EVERYBODY = (1 << WARP_THREADS) - 1
 _FLOATS = (
@@ -37,7 +39,9 @@ _FLOATS = (
     0x7F80_0000,
     0xFF80_0000,
 )
-"""1 and nearly -1, half of its last bit, numbers whose difference is subnormal, the largest one, infinities."""
+"""1 and nearly -1, half of its last bit, numbers whose difference is subnormal, the largest number,
+infinities.
+"""
 
 _WEIGHTS = {
     "LDG": 8,
@@ -57,11 +61,11 @@ _WEIGHTS = {
     "CCTL": 1,
     "CCTLL": 1,
 }
-"""How often each instruction comes."""
+"""The relative frequency of each instruction."""
 
 
 def _spread(random: Random) -> Callable[[int], int]:
-    """How far each thread's address is from the first one's."""
+    """The random distance of each thread's address from the first one's."""
     step = random.choice([0, 0, 1, 2, 4, 4, 4, 8, 8, 16, 16, 32, 64, 128, 132, -4, -16])
     scattered = [
         random.randrange(0, 2048, random.choice([4, 8, 16, 16])) for _ in range(WARP_THREADS)
@@ -80,7 +84,8 @@ def _spread(random: Random) -> Callable[[int], int]:
 
 def _pointers(random: Random, slot: int, number: int) -> list[int]:
     """An address for each thread of a warp. The kinds alternate: buffer, small, shared window,
-    local window, mixed."""
+    local window, mixed.
+    """
     spread = _spread(random)
     kind, buffer = number % 6, buffer_of(slot)
     start = {0: buffer, 1: 0, 2: SHARED_WINDOW, 3: LOCAL_WINDOW, 4: buffer, 5: 0}[kind]
@@ -119,7 +124,7 @@ def _pointers(random: Random, slot: int, number: int) -> list[int]:
 
 
 def _fitting(random: Random, form: Form) -> int:
-    """A pointer register for an instruction, most often one that holds what it needs."""
+    """The pointer register for an instruction, mostly one with a suitable address."""
     kinds = {
         "LD": (0, 2, 3, 4),
         "ST": (0, 2, 3, 4),
@@ -136,8 +141,9 @@ def _fitting(random: Random, form: Form) -> int:
 
 
 def random_word(random: Random, slot: int, form: Form, floats: bool = True) -> int | None:
-    """A word of a form for a warp, or None when what came up is nothing that the machine has, with ``floats`` or
-    without."""
+    """A random word of a form for a warp; None if the word is not legal on a machine with or
+    without ``floats``.
+    """
     word = form.default | form.match
     for name, field in form.fields.items():
         if field.mask & form.mask:
@@ -175,7 +181,9 @@ def random_word(random: Random, slot: int, form: Form, floats: bool = True) -> i
 
 
 def _absolute(random: Random, slot: int, form: Form, word: int) -> int:
-    """Without a register the offset is the address: mostly one that is mapped."""
+    """Sets the offset of a word without an address register to an absolute address, mostly a mapped
+    one.
+    """
     if form.values(word)["Ra"] != RZ or random.random() < 0.2:
         return word
     field = form.fields["offset"]
@@ -188,7 +196,9 @@ def _absolute(random: Random, slot: int, form: Form, word: int) -> int:
 
 
 def random_world(random: Random, count: int, report_mask: int, floats: bool = True) -> MemoryWorld:
-    """A world in which so many instructions were executed, of a machine with ``floats`` or without."""
+    """A world that has executed ``count`` instructions, for a machine with or without
+    ``floats``.
+    """
     world = MemoryWorld(report_mask, seed=random.getrandbits(32))
     for slot in range(WARPS):
         for register in _POINTERS:
@@ -218,7 +228,8 @@ def random_world(random: Random, count: int, report_mask: int, floats: bool = Tr
 
 
 def _precise(form: Form, step: MemoryStep) -> bool:
-    """Whether the machine does nothing at all when memory reports a fault: it only reads, or
-    detects it before."""
+    """Whether an instruction has no effect if memory reports a fault: it only reads, or detects the
+    fault before.
+    """
     assert step.failing is not None
     return form.name.startswith("LD") or step.failing >= 1 << 40

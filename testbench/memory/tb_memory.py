@@ -1,8 +1,8 @@
-"""The memory unit: registers, memory, shared memory and errors of every load, store, atomic operation and shuffle.
+"""The memory unit: results and errors of every load, store, atomic operation and shuffle.
 
-Made-up instructions, on several warps, are executed by the warp model first. The unit must have the
-same registers, predicates, memory, errors and order. Accesses with known patterns must take as many
-requests as they touch lines, and as many cycles as their bank conflicts cost.
+Random instructions of several warps are executed by the warp model first. The unit must have the
+same registers, predicates, memory, shared memory, errors and order. Accesses with known patterns
+must take as many requests as they have lines, and as many cycles as their bank conflicts cost.
 """
 
 import itertools
@@ -47,19 +47,19 @@ SERIAL = SmParams(
     warps=WARPS, lanes=1, registers=256, shared_bytes=4096, floats=False, doubles=False
 )
 SIZES = (FEW_LANES, PARAMS, ALL_LANES, MANY_LANES)
-"""Hardware that the checks run on; the last one is for the long form."""
+"""Machines on which the checks run; the last one only in the long form."""
 
 
 def _play(bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, **how: Any) -> MemoryDriver:
-    """What the world has executed, on the hardware."""
+    """Executes the steps of a world on the hardware."""
     driver = MemoryDriver(bench, world, params, **how)
     driver.run()
     return driver
 
 
 def check_random(bench: Bench) -> MemoryCoverage:
-    """Made-up instructions, compared one by one with the warp model. Returns what they have reached, which in
-    the long form must be everything that there is.
+    """Random instructions, compared one by one with the warp model. Returns the coverage, which
+    must be complete in the long form.
     """
     coverage = MemoryCoverage()
     rounds, count = (60, 300) if bench.thorough else (3, 90)
@@ -85,8 +85,9 @@ def check_random(bench: Bench) -> MemoryCoverage:
 
 
 def check_least(bench: Bench) -> None:
-    """The same on two lanes, where all of a beat passes at once and two instructions are under way: there are no
-    overlaps that have to be reached."""
+    """Random instructions on two lanes, where a beat passes at once and at most two instructions
+    are in flight: no overlaps are required.
+    """
     for number in range(20 if bench.thorough else 2):
         world = random_world(
             bench.random,
@@ -112,8 +113,9 @@ def check_atomics(bench: Bench, params: SmParams = FEW_LANES) -> None:
 
 
 def check_serial(bench: Bench) -> None:
-    """On one lane: made-up instructions; then atomic operations, edges, faults, moves of local memory, clears, swaps
-    and shuffles, all of them in the long form."""
+    """One lane: random instructions, and in the long form atomic operations, edges, faults, moves
+    of local memory, clears, swaps and shuffles.
+    """
     for number in range(20 if bench.thorough else 2):
         world = random_world(
             bench.random,
@@ -193,9 +195,11 @@ def check_rates(bench: Bench) -> None:
 
 
 def check_fills(bench: Bench) -> None:
-    """Operands of a store stay until all its lines are filled, even if other instructions wait for
-    their place; and the last of the stores to a line remains, in any order in which memory performs
-    unconfirmed requests.
+    """The operands of a store remain until all its lines are filled, even if other instructions
+    wait for their buffer.
+
+    The last of several stores to a line remains, in any order in which memory performs unconfirmed
+    requests.
     """
     for behaviour in (MemoryBehaviour(latency=(20, 20)), UNRULY):
         world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
@@ -205,8 +209,10 @@ def check_fills(bench: Bench) -> None:
 
 
 def check_faults(bench: Bench, params: SmParams = FEW_LANES) -> None:
-    """What memory refuses is MMU_FAULT, unless a lower thread has another error. No register is written, nor memory
-    that the instruction has no business with; nor any, if another thread's address is known to be wrong before.
+    """A refused request is MMU_FAULT, unless a lower thread has another error.
+
+    No register is written, and no memory outside of the instruction's addresses. No memory at all
+    is written if another thread's address is invalid before.
     """
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     steps = list(faults(world))
@@ -228,8 +234,11 @@ def check_faults(bench: Bench, params: SmParams = FEW_LANES) -> None:
 def check_edges(
     bench: Bench, params: SmParams = FEW_LANES, threads: int = _EVERYBODY, every: int = 1
 ) -> None:
-    """Where each space ends. Errors that are not reported leave zeros of constants, and nothing of anything else. One
-    step of so many is for ``threads``."""
+    """The end of each space. Unreported errors load zeros for constants and have no effect
+    otherwise.
+
+    One step in ``every`` is executed by ``threads`` only.
+    """
     for number, mask in enumerate((ALL_REPORTED, 0)):
         world = MemoryWorld(mask, seed=bench.seed, shared=1000)
         for step in list(edges(world))[number % every :: every]:
@@ -256,7 +265,7 @@ def check_local_base(bench: Bench, params: SmParams = FEW_LANES) -> None:
 
 
 def check_clear(bench: Bench, params: SmParams = FEW_LANES) -> None:
-    """Shared memory of one CTA is cleared while the other one uses its own."""
+    """Shared memory of one CTA is cleared while the other CTA uses its own."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed, shared=1000)
     for slot in range(WARPS):
         world.set_register(slot, 0, [16 * thread for thread in range(32)])
@@ -289,7 +298,7 @@ def check_clear(bench: Bench, params: SmParams = FEW_LANES) -> None:
 
 
 def check_float_sums(bench: Bench) -> None:
-    """Sums of floats, thread by thread, wherever threads meet; on memory that is quick, and on one that is not."""
+    """Sums of floats by several threads at one word, on fast and on slow memory."""
     for params, behaviour in ((FEW_LANES, HANDS_OFF), (PARAMS, UNRULY)):
         world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
         for step in float_sums(world, bench.random):
@@ -298,7 +307,9 @@ def check_float_sums(bench: Bench) -> None:
 
 
 def check_swaps(bench: Bench, params: SmParams = PARAMS, rounds: int = 24) -> None:
-    """A compare and swap that only reports returns 1 where it has swapped. So many of each kind."""
+    """A compare and swap that only reports returns 1 where it has swapped; ``rounds`` of each
+    kind.
+    """
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     outcomes: Counter[int] = Counter()
     for step in swaps(world, bench.random, rounds):
@@ -318,8 +329,10 @@ def check_swaps(bench: Bench, params: SmParams = PARAMS, rounds: int = 24) -> No
 
 
 def check_shuffles(bench: Bench, only: SmParams | None = None, every: int = 1) -> None:
-    """Threads get what others offer that execute the same shuffle, and 0 of those that do not. On all hardware, or on
-    that ``only``, and then one case of so many."""
+    """Threads get the values of threads that execute the same shuffle, and 0 from others.
+
+    On all machines, or on the machine ``only`` with one case in ``every``.
+    """
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     cases = list(shuffles(world))[::every]
     for case in cases:
@@ -343,13 +356,13 @@ def check_shuffles(bench: Bench, only: SmParams | None = None, every: int = 1) -
 
 
 def record(bench: Bench) -> None:
-    """Some instructions of each kind, for the waveform."""
+    """Runs some instructions of each kind for the waveform."""
     driver = MemoryDriver(bench, random_world(bench.random, 30, ALL_REPORTED))
     driver.run(traces=driver.traces())
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     for check in (
         check_least,
         check_serial,

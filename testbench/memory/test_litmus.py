@@ -1,5 +1,7 @@
 # amaranth: UnusedElaboratable=no
-"""Litmus tests on the hardware: no outcome that the memory model forbids; and what finds such outcomes."""
+"""Litmus tests on the hardware: no outcome that the memory model forbids. A faulty memory must be
+detected.
+"""
 
 from collections import Counter
 from functools import cache
@@ -30,7 +32,7 @@ from testbench.memory.litmus import (
 from testbench.refusal import refused
 
 ROUNDS = 3
-"""Of each test in each setting: 32 threads each."""
+"""Rounds of each test in each setting, with 32 threads each."""
 LATENCY = 40
 MESSAGE, BUFFERING, LOADS, INDEPENDENT, *COHERENCE = TESTS
 APART = Setting(apart=True, shared=False, fence=Fence.NONE)
@@ -43,7 +45,7 @@ def hardware() -> Hardware:
 
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
 def test_the_table_agrees_with_the_model(test):
-    """The table's entry for an outcome equals the result of the rules for all outcomes."""
+    """An outcome is allowed in the table if the rules allow it."""
     assert (test.known in allowed(test, False)) is test.weak
     assert test.known not in sequential(test)
     assert sequential(test) <= allowed(test, False)
@@ -75,7 +77,7 @@ def test_how_far_a_fence_reaches(apart, fence, fenced):
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_a_made_up_trace_with_a_forbidden_outcome_is_found(test, setting):
-    """The outcome that each test is known for, beside some that are good."""
+    """The known outcome of each test, beside sequential ones."""
     good = next(iter(sequential(test)))
     seen = Seen(test, setting, Counter({good: 95, test.known: 1}))
     found = complaints(seen)
@@ -100,7 +102,7 @@ def test_no_forbidden_outcome(test, setting, record_property):
 
 @needs_compiled
 def test_warps_really_meet():
-    """Programs of a round overlap: of those that are far apart in time only one outcome would be seen."""
+    """Programs of a round overlap: without overlap only one outcome would be seen."""
     for setting in (APART, Setting(apart=False, shared=True, fence=Fence.NONE)):
         for test in (MESSAGE, BUFFERING, LOADS):
             assert len(run(hardware(), test, setting, 12, Random(1)).outcomes) > 1, (
@@ -122,7 +124,7 @@ class Told(MemoryService):
 
 
 class Latch:
-    """What a service sees of the latch before it: requests are made, answers taken at once."""
+    """The latch of a memory port for a service: holds requests, and records answers."""
 
     def __init__(self, latch):
         self.latch, self.count, self.request, self.answers = latch, 0, 0, []
@@ -143,8 +145,8 @@ class Latch:
 
 @pytest.mark.parametrize("disorder", [None, Random(0)], ids=["in order", "in disorder"])
 def test_memory_keeps_what_the_port_promises(disorder):
-    """Requests of one tag are performed and answered in the order in which they were made; those of
-    others need not be, and are not, if disorder is enabled.
+    """Requests of one tag are performed and answered in order. With disorder enabled those of
+    different tags are not.
     """
     latch = MemoryLatch(tag_bits=2)
     service, ctx, source = Told(latch, Memory(), 30, disorder), Latch(latch), Random(1)
@@ -165,7 +167,7 @@ def test_memory_keeps_what_the_port_promises(disorder):
 
 
 class LateMemory:
-    """Memory whose lines are written some time later, in any order."""
+    """Memory that writes lines some time later, in random order."""
 
     def __init__(self, memory):
         self._memory, self._late, self._random = memory, [], Random(0)
@@ -183,7 +185,7 @@ class LateMemory:
 
 
 class Careless(MemoryService):
-    """Says that memory has written what it has not."""
+    """A service that confirms writes before they are performed."""
 
     def __init__(self, latch, memory, *arguments):
         self._late: Any = LateMemory(memory)
@@ -196,8 +198,9 @@ class Careless(MemoryService):
 
 @needs_compiled
 def test_memory_that_breaks_its_promises_is_found(monkeypatch):
-    """Written by a thread, a value is not there when it is reported: the same thread reads the old
-    one."""
+    """A written value is not in memory when the write is confirmed: the same thread reads the old
+    value.
+    """
     monkeypatch.setattr("sim.machine.hardware.MemoryService", Careless)
     machine = Hardware(PRESETS["default"], ENGINES["compiled"], latency=LATENCY)
     seen = [

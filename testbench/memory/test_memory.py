@@ -1,4 +1,6 @@
-"""The memory unit: its parts against the instruction table and Python's numbers, the whole by its testbench."""
+"""The memory unit: its parts against the instruction table and Python's numbers, the unit by its
+testbench.
+"""
 
 import random
 from collections import Counter
@@ -60,7 +62,7 @@ passes = partial(simulation.passes, "memory")
 
 
 def legal_words(source, form, count):
-    """Words of a form that the machine has, any field at any value."""
+    """Legal words of a form, with any value in each field."""
     while count:
         word = form.match
         for field in form.fields.values():
@@ -102,7 +104,7 @@ def test_the_decoder_reads_and_writes_the_registers_that_the_table_says():
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_atomic_arithmetic_agrees_with_the_thread_model(wide):
-    """Every operation, signed and not, on numbers at the edges and in between."""
+    """Every operation, signed and unsigned, on numbers at the edges and in between."""
     source, dut, bits = random.Random(wide), AtomicArithmetic(), 64 if wide else 32
     edges = [0, 1, 2, (1 << bits - 1) - 1, 1 << bits - 1, (1 << bits - 1) + 1, (1 << bits) - 1]
 
@@ -136,8 +138,11 @@ def test_atomic_arithmetic_agrees_with_the_thread_model(wide):
 
 
 def sums():
-    """Operands and their sums as MPFR and as numpy have them, flushed: at the edges, near each other, far apart, and
-    numbers of which one nearly cancels the other, or is just at half of its last bit."""
+    """Operands and their sums as computed by MPFR and by numpy, with subnormal numbers flushed.
+
+    Operands at the edges, near each other, far apart, and pairs that nearly cancel, or of which one
+    is just at half of the other's last bit.
+    """
     source = random.Random(0)
     first, second, _ = singles(source, 3000)
     pairs = [*((a, b) for a in EDGES for b in EDGES), *zip(first, second, strict=True)]
@@ -163,7 +168,7 @@ def sums():
 
 
 def test_the_adder_of_floats_is_mpfr_s():
-    """A sum a cycle, FLOAT_ADDER_CYCLES later."""
+    """The adder takes operands every cycle; the sum follows FLOAT_ADDER_CYCLES later."""
     dut, cases = FloatAdder(), list(sums())
 
     async def body(ctx):
@@ -192,7 +197,7 @@ def test_the_adder_is_there_only_with_floats(floats):
 
 
 def test_lines_and_conflicts_by_hand():
-    """The figures that the unit is held against, where they are known without a formula."""
+    """The expected lines and conflicts for patterns whose result is known without a formula."""
     word_each = {thread: 4 * thread for thread in range(32)}
     assert lines_of(word_each, 4) == 2
     assert lines_of({0: 60, 1: 64}, 4) == 2
@@ -212,8 +217,7 @@ def test_each_directed_check_of_the_memory_unit_passes(check):
 
 
 def test_random_instructions_agree_with_the_reference_machine():
-    """They also must overlap as far as the machine lets them: LEAST_OVERLAP and its neighbours
-    define how far."""
+    """The overlaps must also reach LEAST_OVERLAP and the other limits."""
     reached = []
     report = passes(lambda bench: reached.append(tb_memory.check_random(bench)), seed=1)
     assert report.checks["random instructions"] >= 180
@@ -226,7 +230,7 @@ def test_random_instructions_agree_with_the_reference_machine():
 
 
 def test_random_instructions_reach_everything():
-    """Every kind of access and of error; the short form of the testbench need not."""
+    """Every coverage point; the short form of the testbench need not reach all of them."""
     coverage, source = MemoryCoverage(), random.Random(1)
     for mask in (tb_memory.ALL_REPORTED, 0):
         coverage.take(random_world(source, 800, mask).steps)
@@ -329,7 +333,9 @@ def test_what_an_access_counts_as(form, fields, value, reached):
 )
 @pytest.mark.parametrize("preset", ["tiny", "least"])
 def test_a_warp_has_the_local_memory_of_its_last_launch_or_move(preset, events):
-    """Warps 0 and 1 are launched; then come these launches and moves (SETLMEMBASE), a pair in each cycle."""
+    """Warps 0 and 1 are launched; then these launches and moves (SETLMEMBASE) follow, a pair in
+    each cycle.
+    """
     params = PRESETS[preset]
     dut = units_of(params).memory(params)
     launches = [({"warp": warp, "local_base": 5 + warp}, None) for warp in range(2)]

@@ -1,4 +1,6 @@
-"""What the memory unit's testbench plays on: warps of the warp model with memory, and instructions for them."""
+"""Warps of the warp model with memory, and the instructions that they execute, for the testbench of
+the memory unit.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,32 +23,35 @@ from testbench.words import NOP
 
 WARPS = 4
 BLOCK_THREADS = 32
-"""Of a CTA: a warp. Warps share no memory, so that it does not matter which one is ahead."""
+"""Threads of a CTA, which is one warp. Warps share no memory, so that their order does not matter.
+"""
 BUFFER = 0x0040_0000
-"""Where the first warp's buffer is, which addresses of 32 bits reach too, below the windows."""
+"""Address of the first warp's buffer: below the windows and within 32 bits."""
 BUFFER_BYTES = 8192
-"""Of each warp's buffer; behind it as much is not mapped."""
+"""Size of each warp's buffer in bytes, which is followed by as many bytes that are not mapped."""
 SHARED_BYTES = 1024
-"""Of a CTA."""
+"""Shared memory of a CTA in bytes."""
 LOCAL_BYTES = 192
-"""Of a thread."""
+"""Local memory of a thread in bytes."""
 BANKS = {3: 198, 4: 4096}
-"""Sizes of constant banks; the first one is not whole words."""
+"""Sizes of constant banks in bytes; the first one is not a multiple of a word."""
 REGISTERS = 254
-"""Of a thread: all but RZ."""
+"""Registers of a thread: all but RZ."""
 CTAS = WARPS * WARP_THREADS // BLOCK_THREADS
 _LAST_POINTER, _LAST_RESULT = 240, 244
 """Registers that no other instruction uses."""
 _QUAD_BYTES = 16
-"""What a thread loads at once at most."""
+"""The maximum number of bytes of one load."""
 
 
 @dataclass
 class MemoryStep:
-    """An instruction of a warp, for some threads, and what came of it on the warp model.
+    """An instruction of a warp, for some threads, and its results in the warp model.
 
-    ``record`` has the registers and predicates written; ``fault`` why there are none, and ``error``
-    the same if it is reported.
+    Attributes:
+        record: The registers and predicates written.
+        fault: The error, reported or not.
+        error: The error, if it is reported.
     """
 
     warp: int
@@ -58,13 +63,17 @@ class MemoryStep:
     fault: WarpError = WarpError.NONE
     record: Retirement | None = None
     failing: int | None = None
-    """The address that has the fault."""
+    """The address of the fault."""
     addresses: Mapping[int, int] = field(default_factory=dict)
-    """Of the threads that execute it, unless it has none or they are constants'."""
+    """The addresses of the threads that execute it; empty for constants and instructions without an
+    address.
+    """
     local_base: int | None = None
-    """If given, this is no instruction: the warp's block of local memory is here from now on."""
+    """If not None, the step is no instruction: the address to which the warp's block of local
+    memory moves.
+    """
     clear: bool = False
-    """This is no instruction: the shared memory of the warp's CTA is cleared."""
+    """If set, the step is no instruction: the shared memory of the warp's CTA is cleared."""
 
 
 def _addresses(warp: Warp, step: MemoryStep) -> dict[int, int]:
@@ -83,18 +92,18 @@ def _addresses(warp: Warp, step: MemoryStep) -> dict[int, int]:
 
 
 def buffer_of(slot: int) -> int:
-    """Where a warp's buffer is."""
+    """The address of a warp's buffer."""
     return BUFFER + 2 * BUFFER_BYTES * slot
 
 
 class MemoryWorld:
-    """A machine whose warps never run by themselves.
+    """A warp model that executes single instructions.
 
     Attributes:
-        machine: Its memory, warps and CTAs are what the reference has come to.
-        memory: As the hardware finds it at the start.
-        registers: All that there are, as they are before the first instruction.
-        steps: What the reference has done.
+        machine: Its memory, warps and CTAs have the state after the last step.
+        memory: The initial memory for the hardware.
+        registers: The initial registers of all warps.
+        steps: The executed steps.
     """
 
     def __init__(self, report_mask: int, *, seed: int = 0, shared: int = SHARED_BYTES) -> None:
@@ -138,23 +147,25 @@ class MemoryWorld:
         return [warp for warp in self.machine.warps if warp is not None]
 
     def cta_of(self, slot: int) -> int:
-        """Which CTA, by number, the warp in a slot belongs to."""
+        """The number of the CTA of the warp in a slot."""
         return slot * WARP_THREADS // BLOCK_THREADS
 
     def set_register(self, slot: int, register: int, values: Iterable[int]) -> None:
-        """Gives a register a value for each thread."""
+        """Sets a register, with a value for each thread."""
         self.warps[slot].registers[register] = np.array(
             [value & 0xFFFF_FFFF for value in values], np.uint32
         )
 
     def set_pair(self, slot: int, register: int, values: Iterable[int]) -> None:
-        """Gives a pair of registers a value of 64 bits for each thread."""
+        """Sets a register pair, with a value of 64 bits for each thread."""
         values = list(values)
         self.set_register(slot, register, values)
         self.set_register(slot, register + 1, [value >> 32 for value in values])
 
     def execute(self, step: MemoryStep) -> MemoryStep:
-        """Does an instruction on the warp model and notes it; an unreported error is none."""
+        """Executes an instruction on the warp model and records it. An unreported error is not
+        recorded as an error.
+        """
         if not self.registers:
             self.registers = {
                 (slot, register): warp.registers[register].tolist()
@@ -178,18 +189,18 @@ class MemoryWorld:
         return step
 
     def move_local(self, slot: int, base: int) -> None:
-        """SETLMEMBASE."""
+        """Moves the local memory of a warp, as SETLMEMBASE does."""
         self.warps[slot].local_base = base
         self.steps.append(MemoryStep(slot, NOP, local_base=base))
 
     def clear_shared(self, slot: int) -> None:
-        """The shared memory of a warp's CTA becomes zeros."""
+        """Clears the shared memory of a warp's CTA."""
         shared = self.warps[slot].cta.shared
         shared[:] = bytes(len(shared))
         self.steps.append(MemoryStep(slot, NOP, clear=True))
 
     def read_shared(self) -> None:
-        """Each CTA's shared memory is read as a whole, so that it is compared."""
+        """Loads each CTA's whole shared memory, so that it is compared."""
         for slot in range(0, WARPS, BLOCK_THREADS // WARP_THREADS):
             for start in range(0, self.machine.launch.shared, _QUAD_BYTES * WARP_THREADS):
                 self.execute(

@@ -1,1 +1,1 @@
-"""The execute unit around its lanes."""
+"""Testbench of the execute unit around its lanes."""

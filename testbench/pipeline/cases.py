@@ -1,4 +1,6 @@
-"""What the execute unit does beside arithmetic, case by case: each is a part of a script, and checks as it goes."""
+"""Directed cases of the execute unit beside arithmetic. Each case is a part of a script and checks
+its results.
+"""
 
 from collections.abc import Generator
 from typing import Any
@@ -16,23 +18,25 @@ from testbench.pipeline.reference import COMPLETION_CYCLES, RESULT_CYCLES
 from testbench.words import NOP, encode, move
 
 REPORTED = 1 << WarpError.INVALID_CONST_ADDR.value | 1 << WarpError.OOR_REG.value
-"""The errors that are reported while the cases run."""
+"""The mask of errors that are reported in the cases."""
 PREDICATE = 13
-"""Cycles from an instruction to one that reads its predicate, on four lanes and more; on fewer issue sees to more."""
+"""Cycles from an instruction to one that reads its predicate, on four or more lanes. On fewer lanes
+issue enforces a longer distance.
+"""
 CLOCK_CYCLES = 128
-"""What clocks count in a serial machine."""
+"""The resolution of clock registers in a serial machine, in cycles."""
 _THREADS = range(WARP_THREADS)
 _UPPER = 0xFFFF_0000
 _ZERO, _CARRY = 1, 4
 
 
 def _quiet(p: Pipeline) -> Script:
-    """Until nothing is under way."""
+    """Waits until nothing is in flight."""
     yield from p.settle(14 + p.params.quarter_cycles)
 
 
 def _written(p: Pipeline, word: int, **how: Any) -> Generator[None, None, Written]:
-    """What an instruction writes with nothing behind it."""
+    """Issues an instruction alone and returns what it has written."""
     sequence = p.issue(word, **how)
     yield from _quiet(p)
     return p.written[sequence]
@@ -49,11 +53,11 @@ def _wake(p: Pipeline, warp: int, active: int = ALL) -> Script:
 
 
 def distances(p: Pipeline) -> Script:
-    """How soon results are seen: as soon as the contract says, and not a cycle sooner."""
+    """A result can be read as early as the latency contract says, and not a cycle earlier."""
     beats = p.params.beats
     yield from _wake(p, 1)
     for gap in (RESULT_CYCLES - 1, RESULT_CYCLES, PREDICATE):
-        if gap < beats:  # the lanes have no time for a second instruction yet
+        if gap < beats:  # the lanes are busy until then
             continue
         yield from _written(p, move(1, 1), warp=1)
         p.issue(move(1, 2), warp=1)
@@ -64,12 +68,12 @@ def distances(p: Pipeline) -> Script:
         )
 
         yield from _written(p, encode("IADD", "i", Rd=RZ, Ra=RZ, imm=1, cc=1), warp=1)
-        p.issue(encode("IADD32I", Rd=RZ, Ra=1, imm32=-1, cc=1), warp=1)  # 2 - 1 carries
+        p.issue(encode("IADD32I", Rd=RZ, Ra=1, imm32=-1, cc=1), warp=1)  # 2 - 1 sets the carry flag
         yield from p.wait(gap)
         reader = yield from _written(p, encode("IADD", "r", Rd=2, Ra=RZ, Rb=RZ, extended=1), warp=1)
         p.bench.expect(f"CC after {gap} cycles", set(reader.values), {int(gap >= RESULT_CYCLES)})
 
-    seen = RESULT_CYCLES - 1 + beats  # the last beat's predicate is written
+    seen = RESULT_CYCLES - 1 + beats  # the predicate of the last beat is written
     for gap in (seen - 1, seen, max(PREDICATE, p.params.lanes_stall)):
         setter = encode("ISETP", "i", Pd=2, Ra=RZ, imm=0, compare=Compare.NE.value)
         yield from _written(p, setter, warp=1)
@@ -87,7 +91,9 @@ def distances(p: Pipeline) -> Script:
 
 
 def launched(p: Pipeline) -> Script:
-    """A launch clears predicates and CC, and gives the warp its rows; units write what they have."""
+    """A launch clears predicates and CC, and sets the rows of the warp's registers; units write
+    registers, predicates and CC.
+    """
     rows = 32
     everything = WriteData([7 + thread for thread in _THREADS], ALL, [15] * WARP_THREADS)
     yield from _wake(p, 2)
@@ -116,7 +122,8 @@ def launched(p: Pipeline) -> Script:
             [event.guard for _, event in p.dispatches[count:]],
             [ALL if TRUTH[test.value] >> flags & 1 else 0 for test in ConditionCode],
         )
-    # One thread's predicate is written: the others' stay clear, although they were set before the launch.
+    # One thread's predicate is written: those of other threads stay clear, although they were set
+    # before the launch.
     p.write(RZ, everything, warp=2, threads=1 << 5, predicate=3)
     yield from _quiet(p)
     value = yield from _written(p, encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=0), warp=2)
@@ -125,7 +132,7 @@ def launched(p: Pipeline) -> Script:
         value.values,
         [1 << PT | (8 if thread == 5 else 0) for thread in _THREADS],
     )
-    # Warp 2 has the rows that warp 1 has: a register of the one is a register of the other.
+    # Warps 1 and 2 have the same rows: their registers are the same.
     yield from _wake(p, 1)
     p.write(9, everything, warp=1, client=LaneClient.CONVERSION)
     yield from _quiet(p)
@@ -133,7 +140,7 @@ def launched(p: Pipeline) -> Script:
         [9, RZ, 9], warp=2, client=LaneClient.CONVERSION, index=3, last=True, barrier=4
     )
     beside = WriteData(values=[~value & 0xFFFF_FFFF for value in everything.values])
-    p.write(9, beside, warp=1)  # passes beside it, to the same register
+    p.write(9, beside, warp=1)  # overlaps the gather, to the same register
     cycle = p.cycle
     yield from _quiet(p)
     p.bench.expect(
@@ -145,7 +152,8 @@ def launched(p: Pipeline) -> Script:
     p.bench.expect("operands read", (event.warp, event.barrier), (2, 4))
     if p.timed:
         p.bench.expect("cycle in which operands are read", at, cycle + late)
-    # A unit's write is reported when its first beat is sent, unless it may be a predicate or CC.
+    # A write is reported when its first beat is sent, or with its last beat if it may write a
+    # predicate or CC.
     for predicate, conditional, latency in ((PT, False, 1), (0, False, late), (PT, True, late)):
         count = len(p.passed)
         p.write(9, beside, warp=1, predicate=predicate, conditional=conditional)
@@ -163,7 +171,7 @@ def launched(p: Pipeline) -> Script:
 
 
 def votes_and_clocks(p: Pipeline) -> Script:
-    """Votes of some threads; clocks count cycles; the next pc."""
+    """Votes of some threads; clock registers count cycles; LEPC returns the next pc."""
     yield from _wake(p, 0, _UPPER)
     for mask, verdicts in (
         (0, (0, 1, 0)),
@@ -200,7 +208,7 @@ def votes_and_clocks(p: Pipeline) -> Script:
 
 
 def dispatched(p: Pipeline) -> Script:
-    """The outputs to other units about an instruction, a cycle after S3."""
+    """The dispatch of an instruction to other units, a cycle after S3."""
     yield from _wake(p, 3, _UPPER)
     nibbles = [thread % 16 for thread in _THREADS]
     p.write(
@@ -303,13 +311,13 @@ def dispatched(p: Pipeline) -> Script:
 
 
 def collected(p: Pipeline) -> Script:
-    """Registers of the lowest thread that executes an instruction."""
+    """Operands of the lowest thread that executes an instruction."""
     yield from _wake(p, 1, _UPPER)
     values, others = [thread // 3 for thread in _THREADS], [100 + thread for thread in _THREADS]
     p.write(1, WriteData(values), warp=1)
     yield from p.wait(p.params.beats)
-    # From another place of the client's: with 32 lanes the first write's data is requested later
-    # than this begins.
+    # From another place of the client: on 32 lanes the data of the first write are requested only
+    # after the second one has begun.
     p.write(
         2,
         WriteData(others, 0x00F8_0000, [_ZERO * (thread >= 22) for thread in _THREADS]),
@@ -344,7 +352,8 @@ def collected(p: Pipeline) -> Script:
         count, busy = len(p.dispatches), len(p.collecting)
         sequence, begin = p.issue(word, warp=1), p.cycle
         yield
-        # Others go first: one in every cycle until the operands have been there for long.
+        # Other instructions are dispatched first, one every cycle, until the operands have been
+        # present for long.
         meanwhile = 8 + p.params.beats if p.timed else 0
         for _ in range(meanwhile):
             p.issue(encode("SSY", "i", target=64), warp=1)
@@ -373,7 +382,7 @@ def collected(p: Pipeline) -> Script:
         else:
             p.bench.expect("threads of nobody", sent.same, 0)
     p.bench.expect("nothing is written", sequence in p.written, False)
-    # With nothing in the way it goes as soon as it can.
+    # Without other instructions it is dispatched as soon as possible.
     p.issue(encode("BRX", "r", Ra=1, target=0), warp=1)
     begin = p.cycle
     yield from _quiet(p)
@@ -384,7 +393,7 @@ def collected(p: Pipeline) -> Script:
 
 
 def constants(p: Pipeline) -> Script:
-    """A constant that is missing."""
+    """A constant beyond the end of its bank is an error if a thread executes the instruction."""
     yield from _wake(p, 2, 0xFF)
     for guard, fails in ((PT, True), (0, False)):
         count, done = len(p.errors), len(p.completions)
@@ -413,7 +422,7 @@ def constants(p: Pipeline) -> Script:
 
 
 def refused(p: Pipeline) -> Script:
-    """An illegal instruction is complete; it has the error, if that is reported."""
+    """An illegal instruction completes, with its error if that is reported."""
     for error in (WarpError.OOR_REG, WarpError.MISALIGNED_REG):
         count, done = len(p.errors), len(p.completions)
         sequence, begin = (
@@ -438,7 +447,7 @@ def refused(p: Pipeline) -> Script:
 
 
 def ended(p: Pipeline) -> Script:
-    """There is no event for an instruction that has ended when it issues."""
+    """An instruction that ends when it issues causes no event."""
     before = len(p.dispatches), len(p.completions), len(p.passed)
     for kind in (InstructionKind.NOTHING, InstructionKind.DEPENDENCY):
         sequence = p.issue(NOP, warp=1, kind=kind)
@@ -448,7 +457,9 @@ def ended(p: Pipeline) -> Script:
 
 
 def together(p: Pipeline) -> Script:
-    """Completions of many at once: refused ones in every cycle beside the lanes' instructions."""
+    """Completions in consecutive cycles: refused instructions every cycle beside those of the
+    lanes.
+    """
     yield from _wake(p, 0)
     done, sequences = len(p.completions), []
     for _ in range(4):
@@ -466,7 +477,9 @@ def together(p: Pipeline) -> Script:
 
 
 def parts(p: Pipeline) -> Script:
-    """What passes the full lanes only: how slow it is, its beats written as a whole, complete in a cycle of its own."""
+    """An instruction of the full lanes: its rate, its beats written as a whole, and its completion
+    in a cycle of its own.
+    """
     beats, numbers = p.params.beats, WriteData(list(_THREADS))
     yield from _wake(p, 0)
     p.write(1, numbers)
@@ -481,7 +494,8 @@ def parts(p: Pipeline) -> Script:
             )
     yield
     follower = p.issue(move(2, 9), warp=1)
-    # As early as the product may be read, but not before all beats of what came between have passed the lanes.
+    # As early as the product may be read, but after all beats of the instructions in between have
+    # passed the lanes.
     yield from p.wait(max(p.params.quarter_stall - p.params.quarter_cycles, beats))
     reader = p.issue(encode("IADD", "i", Rd=2, Ra=1, imm=1))
     yield from _quiet(p)
@@ -500,7 +514,9 @@ def parts(p: Pipeline) -> Script:
 
 
 def flow_reads(p: Pipeline) -> Script:
-    """What the flow unit reads goes to a register, when it is this instruction's result."""
+    """The value that the flow unit reads is written to a register, if it belongs to this
+    instruction.
+    """
     read, push = encode("GETCRSPTR", Rd=6), encode("SSY", "i", target=64)
     yield from _wake(p, 3, 0x0F0F_0F0F)
     for word, pushes, error in (
@@ -513,7 +529,7 @@ def flow_reads(p: Pipeline) -> Script:
         for _ in range(pushes):
             p.issue(push, warp=3)
             yield
-            if not p.timed:  # its result comes before the next instruction
+            if not p.timed:  # the result precedes the next instruction
                 p.flow_result(3, 0x0F0F_0F0F, value=0xBAD)
         sequence = p.issue(word, warp=3, write_barrier=4)
         yield from p.wait(4)
@@ -554,11 +570,13 @@ def flow_reads(p: Pipeline) -> Script:
 
 
 def results(p: Pipeline) -> Script:
-    """Threads of each group of four that a move writes; two results for one predicate, of which the second stays."""
+    """The threads of each group of four that a move writes; of two results for one predicate the
+    second one remains.
+    """
     yield from _wake(p, 1, ~1 & ALL)
     move_some = p.issue(encode("MOV", "i", Rd=1, imm=77, lanes=5), warp=1)
     yield from p.wait(p.params.beats)
-    # No thread executes it, so the constant is not needed.
+    # No thread executes the instruction, so a missing constant is no error.
     count = len(p.errors)
     p.issue(encode("MOV", "c", Rd=1, offset=4, bank=2, lanes=0), warp=1, missing=True)
     yield from p.wait(p.params.beats)
@@ -575,7 +593,7 @@ def results(p: Pipeline) -> Script:
 
 
 def beside(p: Pipeline) -> Script:
-    """A warp is launched while instructions of another one are under way."""
+    """A launch of one warp does not disturb instructions of another one in flight."""
     numbers = WriteData([3 * thread for thread in _THREADS], ALL, [15] * WARP_THREADS)
     for warp in (1, 2):
         yield from _wake(p, warp)
@@ -591,7 +609,7 @@ def beside(p: Pipeline) -> Script:
     cleared = p.clear([64 + register for register in (1, 2, 3)])
     for cycle in range(40 * WARP_THREADS):
         again, thread = divmod(cycle, WARP_THREADS)
-        if again % 2 == 0:  # more often than in a machine, so that it meets everything
+        if again % 2 == 0:  # more often than in a machine, so that it coincides with everything
             p.at_once("thread", {"warp": 2, "thread": thread, "x": thread, "y": 2, "z": 1})
         next(cleared, None)
         yield
@@ -633,7 +651,7 @@ CASES = (
     parts,
     flow_reads,
 )
-"""All of them."""
+"""All cases of a pipelined machine."""
 SERIAL_CASES = (
     launched,
     results,
@@ -648,4 +666,4 @@ SERIAL_CASES = (
     flow_reads,
     beside,
 )
-"""Those that are not about cycles only, and one of their own."""
+"""All cases of a serial machine: those that do not only check cycles, and one for itself."""

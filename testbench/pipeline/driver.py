@@ -1,4 +1,4 @@
-"""Drives the execute unit, cycle by cycle, and keeps what it says."""
+"""Drives the execute unit from a script, and records its outputs."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -26,27 +26,30 @@ from sim.waves import View
 from testbench.driver import UnitDriver, as_struct
 
 ALL = (1 << WARP_THREADS) - 1
-"""Every thread."""
+"""The mask of all threads."""
 _ZEROS = (0,) * WARP_THREADS
 _EVENTS = ("instruction", "gather", "write", "clear_rows", "launch", "thread", "flow_result")
 _EARLY = 6
-"""Cycles before its completion in which issue gets its event, if predicates or CC may be
-written."""
+"""Cycles before its completion in which issue is notified of an instruction that may write
+predicates or CC.
+"""
 _PORTS = {
     LaneClient.MEMORY: "memory",
     LaneClient.CONVERSION: "conversion",
     LaneClient.BARRIER: "barrier",
 }
 _ENDED = kinds_where(lambda rule: rule.silent and rule.unit is None)
-"""What has ended when it issues."""
+"""Kinds of instructions that end when they issue."""
 _LOAD = BY_NAME["LDG"][0].default
 Script = Generator[None, None, None]
-"""What happens in S2: each ``yield`` is the end of a cycle."""
+"""A generator that applies the inputs of stage S2; each ``yield`` ends a cycle."""
 
 
 @dataclass
 class Written:
-    """What an instruction or an operation has written, of all its beats; CC as nibbles."""
+    """What an instruction or an operation has written, over all its beats. ``conditions`` are CC
+    nibbles.
+    """
 
     threads: int = 0
     register: int = RZ
@@ -60,7 +63,7 @@ class Written:
 
 @dataclass(frozen=True)
 class WriteData:
-    """What a unit has for a write."""
+    """The data that a unit supplies for a write."""
 
     values: Sequence[int] = _ZEROS
     flags: int = 0
@@ -68,22 +71,23 @@ class WriteData:
 
 
 class Pipeline(UnitDriver):
-    """The execute unit with units around it that gather and supply data.
+    """The execute unit with models of the units that gather and supply data.
 
-    Of a serial machine, what a script does comes when what was before is over, in the same order; and an operation
-    comes behind an instruction of its unit, which is put before it.
+    On a serial machine the inputs of a script are queued: each is applied when the one before has
+    ended. An operation is preceded by an instruction of its unit.
 
     Attributes:
-        written: By sequence number.
-        completions, passed, reads, errors, dispatches, flow_operations: Events with the cycle in which they were seen,
-            from 0 on.
-        collecting: The cycles in which the collector was occupied.
-        gathered: By client and mark, of one gather after the other: for each register the threads' values.
-        supply: What is handed over when it is wanted.
+        written: What was written, by sequence number.
+        completions, passed, reads, errors, dispatches, flow_operations: Events with their cycle,
+        counted from 0.
+        collecting: The cycles in which the operand collector was occupied.
+        gathered: For each client and index, the values of each gather in order: those of each
+            register's threads.
+        supply: For each client and index, the data of a write, supplied on request.
     """
 
     patience = UnitDriver.limit
-    """A script ends by itself."""
+    """No timeout: a script ends by itself."""
 
     def __init__(
         self,
@@ -116,10 +120,10 @@ class Pipeline(UnitDriver):
 
     @property
     def timed(self) -> bool:
-        """Whether it is known in which cycle something happens."""
+        """Whether the cycle of an event is defined: not on a serial machine."""
         return not self.params.serial
 
-    # What a script may do in a cycle.
+    # Inputs that a script may apply in a cycle
 
     def issue(
         self,
@@ -134,7 +138,7 @@ class Pipeline(UnitDriver):
         write_barrier: int = NO_BARRIER,
         read_barrier: int = NO_BARRIER,
     ) -> int:
-        """An instruction; its sequence number."""
+        """Issues an instruction; returns its sequence number."""
         form = find(word)
         if kind is None:
             assert form is not None
@@ -159,7 +163,7 @@ class Pipeline(UnitDriver):
         return self.sequence
 
     def _asks(self, warp: int, sequence: int, barrier: int) -> None:
-        """The instruction that an operation is of."""
+        """On a serial machine, issues the instruction to which an operation belongs."""
         if not self.timed:
             self._put(
                 "instruction",
@@ -183,7 +187,7 @@ class Pipeline(UnitDriver):
         last: bool = False,
         barrier: int = NO_BARRIER,
     ) -> tuple[LaneClient, int]:
-        """Reads registers for a client; where the values will be."""
+        """Reads registers for a client; returns the key of the values in ``gathered``."""
         numbers = [*registers, RZ, RZ, RZ][:3]
         self._asks(warp, 0, barrier)
         self._put(
@@ -215,7 +219,7 @@ class Pipeline(UnitDriver):
         last: bool = True,
         barrier: int = NO_BARRIER,
     ) -> int:
-        """Writes what a client has; the sequence number."""
+        """Writes the data of a client to a register; returns the sequence number."""
         self.sequence = (self.sequence + 1) % (1 << 16)
         self._asks(warp, self.sequence, barrier)
         self._put(
@@ -239,7 +243,7 @@ class Pipeline(UnitDriver):
         return self.sequence
 
     def clear(self, rows: Iterable[int]) -> Script:
-        """Registers become zeros, one at a time."""
+        """Clears rows of registers, one at a time."""
         for row in rows:
             before = self._cleared
             while self._cleared == before:
@@ -247,14 +251,14 @@ class Pipeline(UnitDriver):
                 yield
 
     def repeat(self, operation: Any) -> None:
-        """Performs a write that the unit has requested: one of ``flow_operations``."""
+        """Executes a write that the unit has requested, one of ``flow_operations``."""
         fields = {name: operation[name] for name in register_write(self.params).members}
         self._put("write", {"client": LaneClient.FLOW, "operation": fields})
 
     def launch(
         self, warp: int, *, first_row: int = 0, index: tuple[int, int, int] = (0, 0, 0)
     ) -> None:
-        """A new warp."""
+        """Launches a warp."""
         self._put(
             "launch",
             {"warp": warp, "first_row": first_row, "index": dict(zip("xyz", index, strict=True))},
@@ -264,7 +268,7 @@ class Pipeline(UnitDriver):
                 self.place(warp, thread, (0, 0, 0))
 
     def place(self, warp: int, thread: int, index: tuple[int, int, int]) -> None:
-        """Where a thread is in its block."""
+        """Sets the index of a thread in its block."""
         self._put(
             "thread", {"warp": warp, "thread": thread, **dict(zip("xyz", index, strict=True))}
         )
@@ -272,24 +276,24 @@ class Pipeline(UnitDriver):
     def flow_result(
         self, warp: int, active: int, *, value: int = 0, error: WarpError = WarpError.NONE
     ) -> None:
-        """What the flow unit says."""
+        """Applies a result of the flow unit."""
         self._put("flow_result", {"warp": warp, "active": active, "value": value, "error": error})
 
     def at_once(self, port: str, value: Any) -> None:
-        """Something that no instruction waits for, of a serial machine either."""
+        """Sets a port in this cycle, on a serial machine as well."""
         self._inputs[port] = value
 
     def accept_flow(self) -> None:
-        """Takes the operation that the unit asks for."""
+        """Accepts the operation that the unit requests for the flow unit's result."""
         self._put("write_flow.ready", 1)
 
     def wait(self, cycles: int) -> Script:
-        """Nothing happens for some cycles."""
+        """Waits for ``cycles`` cycles."""
         for _ in range(cycles):
             yield
 
     def settle(self, cycles: int) -> Script:
-        """Nothing happens for some cycles; of a serial machine, when everything is over."""
+        """Waits until all queued inputs of a serial machine have ended, then for some cycles."""
         while self._queue or self._under_way:
             yield
         yield from self.wait(cycles if self.timed else 2)
@@ -309,7 +313,7 @@ class Pipeline(UnitDriver):
         self.supply |= supply or {}
 
     def _advance(self) -> None:
-        """Of a serial machine: the next of what has to happen, if nothing is under way."""
+        """On a serial machine, applies the next queued input if nothing is in flight."""
         if not self._queue or self._under_way:
             return
         inputs, supply = self._queue.popleft()
@@ -324,7 +328,7 @@ class Pipeline(UnitDriver):
                 {"write", "instruction"} if inputs["write"]["operation"]["last"] else {"write"}
             )
 
-    # The simulation.
+    # The simulation
 
     def play(
         self,
@@ -334,7 +338,7 @@ class Pipeline(UnitDriver):
         name: str = "",
         linger: int = 24,
     ) -> None:
-        """Simulates a script, and some cycles beyond its end."""
+        """Simulates a script, and some cycles after its end."""
         self.run(script, linger, traces=traces, name=name)
         passed = {
             (cycle, event.warp, event.write_barrier, event.read_barrier)
@@ -376,7 +380,7 @@ class Pipeline(UnitDriver):
                 hear(value)
 
     def _listeners(self) -> list[tuple[Any, Callable[[int], None]]]:
-        """Signals, and their expected values."""
+        """The observed events: their signals, and the functions that receive them."""
         dut, listeners = self.dut, []
 
         def listen(event: Any, hear: Callable[[Any], None]) -> None:
@@ -416,7 +420,9 @@ class Pipeline(UnitDriver):
         return range(beat * self.params.lanes, (beat + 1) * self.params.lanes)
 
     def _want(self, client: LaneClient, beat: Any) -> None:
-        """A beat of what a client has; the next operation may have the mark already when the last one is wanted."""
+        """A beat of a write's data is requested. At the request of its last beat the next operation
+        may already use the same index.
+        """
         if not beat.beat:
             self._supplied[client] = beat.index, self.supply[client, beat.index]
         index, what = self._supplied[client]
@@ -424,7 +430,7 @@ class Pipeline(UnitDriver):
         self._wanted.append((client, beat.beat, what))
 
     def _hand_over(self, ctx: Any, client: LaneClient, beat: int, what: WriteData) -> None:
-        """A beat of what a client has, a cycle after it was wanted."""
+        """Supplies a beat of a write's data, a cycle after its request."""
         port, threads = getattr(self.dut, _PORTS[client]), self._threads(beat)
         ctx.set(port.values.as_value(), _packed((what.values[thread] for thread in threads), 32))
         ctx.set(port.flags, what.flags >> threads.start & (1 << len(threads)) - 1)
@@ -433,7 +439,7 @@ class Pipeline(UnitDriver):
         )
 
     def _gather(self, client: LaneClient, beat: Any) -> None:
-        """A beat of registers that have been read."""
+        """Records a beat of gathered registers."""
         if beat.beat == self.params.beats - 1:
             self._under_way.discard("gather")
         gathered = self.gathered[client, beat.index]
@@ -444,7 +450,7 @@ class Pipeline(UnitDriver):
                 register[thread] = value
 
     def _note(self, beat: Any) -> None:
-        """A beat of what is written."""
+        """Records a written beat."""
         written = self.written.setdefault(beat.sequence, Written())
         threads = self._threads(beat.beat)
         written.beats += 1

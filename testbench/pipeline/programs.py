@@ -1,7 +1,8 @@
-"""Kernels as NVIDIA's assembler made them, on the execute unit: what the lanes execute, with the stall counts it gave.
+"""Kernels from NVIDIA's assembler on the execute unit: the instructions of the lanes, with their
+stall counts.
 
-What other units would do is taken from the warp model: their results are written by operations of the lanes, and
-the active threads change as they do there.
+Other units are replaced by the warp model: their results are written by operations of the lanes,
+and the active threads change as in the model.
 """
 
 from rtl.fetch.predecode import kind_of
@@ -28,14 +29,14 @@ from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_
 from testbench.words import form_of
 
 _FLOW_CYCLES = 13
-"""From an instruction that changes the active threads to its warp's next."""
+"""Cycles from an instruction that changes the active threads to the warp's next one."""
 
 
 class KernelLives:
-    """All warps of a kernel, until so many instructions have retired.
+    """All warps of a kernel, until a number of instructions have retired.
 
     Attributes:
-        ledger: What is compared.
+        ledger: The comparison of all writes.
     """
 
     def __init__(self, bench: Bench, params: SmParams, run: Run, level: str, limit: int) -> None:
@@ -50,7 +51,7 @@ class KernelLives:
         self._next = [0] * params.warps
 
     def run(self) -> None:
-        """Simulates and compares."""
+        """Simulates the kernel and compares all writes."""
         self.pipeline.play(self._script)
         self.ledger.check()
 
@@ -76,7 +77,9 @@ class KernelLives:
             yield
 
     def _launch(self, warp: Warp) -> Script:
-        """A new warp, when everything of the one before is over; its registers become zeros."""
+        """Launches a warp after everything of the former warp has ended, and clears its
+        registers.
+        """
         pipeline, registers = self.pipeline, self.machine.launch.registers
         yield from pipeline.settle(RESULT_CYCLES + 2 * pipeline.params.beats)
         yield from begin(pipeline, warp, warp.slot * registers)
@@ -84,7 +87,7 @@ class KernelLives:
         self._known[warp.slot] = warp
 
     def _write(self, warp: Warp, number: int, record: Retirement, client: LaneClient) -> Script:
-        """A register that another unit writes."""
+        """Writes a register in place of another unit."""
         threads, values = record.registers[number]
         sequence = self.pipeline.write(
             number, WriteData(values), warp=warp.slot, threads=threads, client=client
@@ -98,7 +101,7 @@ class KernelLives:
         yield from self.pipeline.wait(self.pipeline.params.beats)
 
     def _step(self, warp: Warp) -> Script:
-        """The warp's next instruction."""
+        """Executes the next instruction of a warp."""
         pipeline, slot = self.pipeline, warp.slot
         word, control = word_at(self.machine, warp), self._control(warp)
         form = form_of(word)
@@ -127,7 +130,7 @@ class KernelLives:
                 warp,
                 (control.write_barrier, control.read_barrier),
             )
-            if control.write_barrier < SCOREBOARDS:  # its reader waits for the scoreboard
+            if control.write_barrier < SCOREBOARDS:  # its readers wait for the scoreboard
                 self._next[slot] = pipeline.cycle + RESULT_CYCLES + pipeline.params.beats
             return
         for number in record.registers:
@@ -150,7 +153,7 @@ class KernelLives:
             self._next[slot] = max(self._next[slot], pipeline.cycle + _FLOW_CYCLES)
 
     def _control(self, warp: Warp) -> ControlCode:
-        """The control code of the instruction that a warp is at."""
+        """The control code of a warp's next instruction."""
         launch, address = self.machine.launch, instruction_address(warp.pc)
         group, place = divmod(address, GROUP_BYTES)
         word = launch.memory.read_number(

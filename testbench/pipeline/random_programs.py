@@ -1,7 +1,7 @@
-"""Random instructions of the lanes on several warps, as the warp model executes them.
+"""Random instructions of the lanes on several warps, as executed by the warp model.
 
-Each instruction comes as early as the latency contract allows, or a little later. In between, units
-read and write registers, and the active threads change.
+Each instruction issues as early as the latency contract allows, or a little later. In between,
+units read and write registers, and the active threads change.
 """
 
 from collections import defaultdict
@@ -35,16 +35,18 @@ from testbench.pipeline.special import CLOCKS
 from testbench.words import address, form_of
 
 REGISTERS = 12
-"""Few, so that most instructions depend on one shortly before."""
+"""Registers of a thread: few, so that most instructions depend on a recent one."""
 _BANK, _BANK_BYTES = 2, 64
 _PLACES = 16
-"""Of a client's data."""
+"""Number of places for a client's data."""
 _SPECIALS = [number for number in range(128) if number not in CLOCKS]
 _OFTEN = [number.value for number in SpecialRegister if number not in CLOCKS]
 
 
 def random_word(source: Random, form: Form, registers: int = REGISTERS) -> int:
-    """A word of a form that is legal, with registers and predicates that others use too."""
+    """A random legal word of a form. Its registers and predicates are those of other instructions
+    too.
+    """
     while True:
         word = form.match
         for name, field in form.fields.items():
@@ -73,11 +75,11 @@ def random_word(source: Random, form: Form, registers: int = REGISTERS) -> int:
 
 
 class RandomLives:
-    """Warps that execute a random program from random places on.
+    """Warps that execute a random program, each from random places.
 
     Attributes:
         pipeline: The hardware.
-        ledger: What is compared.
+        ledger: The comparison of all writes.
     """
 
     def __init__(self, bench: Bench, params: SmParams, steps: int, program: int = 300) -> None:
@@ -105,7 +107,7 @@ class RandomLives:
         self._ready: list[dict[Any, int]] = [{} for _ in range(params.warps)]
 
     def run(self, **traces: Any) -> None:
-        """Simulates and compares."""
+        """Simulates the program and compares all writes and gathers."""
         pipeline = self.pipeline
         pipeline.play(self._script, **traces)
         self.ledger.check()
@@ -144,7 +146,9 @@ class RandomLives:
                 yield from pipeline.wait(pipeline.params.beats)
 
     def _step(self, number: int) -> bool:
-        """Something happens to a warp, if it can be."""
+        """Executes an instruction or an operation on a warp, or changes its active threads. Returns
+        whether it was possible in this cycle.
+        """
         kind = self._source.random()
         pipeline, cycle = self.pipeline, self.pipeline.cycle
         if kind < 0.05:
@@ -199,7 +203,7 @@ class RandomLives:
     def _sent(
         self, number: int, sequence: int, name: str, record: Retirement, barriers: tuple[int, int]
     ) -> None:
-        """Notes what passes the lanes now."""
+        """Records an instruction or operation that passes the lanes now."""
         self.ledger.note(sequence, f"warp {number}, {name}", record, self._warp(number), barriers)
         self._free = self.pipeline.cycle + self.pipeline.params.beats
 
@@ -211,7 +215,9 @@ class RandomLives:
         self._warp(number).masks = WarpMasks(active)
 
     def _write(self, number: int, register: int, threads: int) -> None:
-        """A unit writes a register, and a predicate or CC. Another one may read some beside that."""
+        """Writes a register, and perhaps a predicate or CC, in place of a unit. A gather may
+        overlap it.
+        """
         source, warp = self._source, self._warp(number)
         if source.random() < 0.5:
             self._read_some(source.choice(range(self.pipeline.params.warps)))
@@ -256,8 +262,9 @@ class RandomLives:
         ready["predicate", predicate] = cycle + RESULT_CYCLES + self.pipeline.params.beats - 1
 
     def _place(self, client: LaneClient) -> int:
-        """Where a client has the data of its write: not where those of its last one are, which with a beat an
-        instruction may not have been read yet."""
+        """A place for the data of a client's write, other than that of its last one: with one beat
+        per instruction those may not have been read yet.
+        """
         place = self._source.choice(
             [place for place in range(_PLACES) if place != self._written_from.get(client)]
         )
@@ -265,7 +272,7 @@ class RandomLives:
         return place
 
     def _read_some(self, number: int) -> None:
-        """A unit reads registers of a warp that is there, none if too few were written in time."""
+        """Gathers registers of a warp, unless too few are ready."""
         ready, cycle = self._ready[number], self.pipeline.cycle
         able = [
             register
@@ -276,7 +283,7 @@ class RandomLives:
             self._read(number, self._source.sample(able, GATHER_REGISTERS))
 
     def _read(self, number: int, registers: list[int]) -> None:
-        """A unit reads registers."""
+        """Gathers registers of a warp."""
         key = self.pipeline.gather(
             registers,
             warp=number,

@@ -1,4 +1,4 @@
-"""What the warp model says that the execute unit should do, and the comparison."""
+"""The expected outputs of the execute unit, from the warp model, and their comparison."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from sim.model.warp.state import Warp
 from testbench.pipeline.driver import Pipeline, Script, Written
 
 RESULT_CYCLES = 6
-"""From an instruction to one that reads its register, or its CC."""
+"""Cycles from an instruction to one that reads its register or its CC."""
 COMPLETION_CYCLES = 6
-"""From an instruction, in S2, to what its first beat writes, in S8."""
+"""Cycles from an instruction in S2 to the write of its first beat in S8."""
 _WORD = 4
 
 
 def grid_of(launch: Launch) -> Mapping[str, Any]:
-    """The unit's inputs for a launch."""
+    """The unit's grid inputs for a launch."""
     return {
         "registers": launch.registers,
         "shared": launch.shared,
@@ -36,7 +36,7 @@ def grid_of(launch: Launch) -> Mapping[str, Any]:
 
 
 def begin(pipeline: Pipeline, warp: Warp, first_row: int) -> Script:
-    """A warp is launched, its registers aside."""
+    """Launches a warp, without setting its registers."""
     pipeline.launch(warp.slot, first_row=first_row, index=warp.cta.index)
     yield
     for thread in range(WARP_THREADS):
@@ -48,7 +48,7 @@ def begin(pipeline: Pipeline, warp: Warp, first_row: int) -> Script:
 
 
 def word_at(machine: WarpModel, warp: Warp) -> int:
-    """The instruction that a warp is at."""
+    """The word of a warp's next instruction."""
     launch = machine.launch
     return launch.memory.read_number(
         launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES
@@ -56,7 +56,9 @@ def word_at(machine: WarpModel, warp: Warp) -> int:
 
 
 def constant_of(machine: WarpModel, form: Form, values: Values) -> tuple[int, bool]:
-    """What the constant operand at a fixed address reads, and whether it is beyond the end of its bank."""
+    """The value of the constant operand at a fixed address, and whether the address is beyond the
+    end of its bank.
+    """
     for operand in form.operands.values():
         if isinstance(operand, Constant) and operand.index is None:
             bank, place = values[operand.bank], constant_address(values, operand)
@@ -70,7 +72,7 @@ def constant_of(machine: WarpModel, form: Form, values: Values) -> tuple[int, bo
 
 @dataclass(frozen=True)
 class Expected:
-    """What an instruction should write, and the warp's predicates after it."""
+    """The expected writes of an instruction, and the warp's predicates after it."""
 
     name: str
     record: Retirement
@@ -80,7 +82,7 @@ class Expected:
 
 
 def compare(bench: Bench, expected: Expected, written: Written) -> None:
-    """Fails unless a write is as the warp model says."""
+    """Compares a write with the warp model."""
     record, name = expected.record, expected.name
     registers = (
         {written.register: written.threads} if written.threads and written.register != RZ else {}
@@ -122,10 +124,10 @@ def _threads(mask: int) -> Iterator[int]:
 
 
 class Ledger:
-    """What passes the lanes of a pipeline, and what should come of it.
+    """The expected writes of everything that passes the lanes of a pipeline.
 
     Attributes:
-        compared: Instructions and operations whose writes were compared.
+        compared: Number of instructions and operations whose writes were compared.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -136,7 +138,10 @@ class Ledger:
     def note(
         self, sequence: int, name: str, record: Retirement, warp: Warp, barriers: tuple[int, int]
     ) -> None:
-        """Something comes now. ``warp`` is as it is after it, ``barriers`` are those for results and sources."""
+        """Records an instruction or operation that passes the lanes now.
+
+        ``warp`` is the model's state after it, ``barriers`` are its write and read scoreboards.
+        """
         pipeline = self._pipeline
         ends = pipeline.cycle + COMPLETION_CYCLES + pipeline.params.beats - 1
         if quarter_rate(record.word):
@@ -146,7 +151,7 @@ class Ledger:
         )
 
     def check(self) -> None:
-        """Compares everything, when all is over."""
+        """Compares all writes and completions at the end of a run."""
         pipeline, bench = self._pipeline, self._pipeline.bench
         completions = {int(event.sequence): (cycle, event) for cycle, event in pipeline.completions}
         for sequence, expected in self._expected.items():

@@ -1,4 +1,6 @@
-"""Every special register but the clocks, of two warps of different CTAs, against the warp model."""
+"""Every special register but the clocks, for two warps of different CTAs, against the warp
+model.
+"""
 
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.special_registers import SpecialRegister
@@ -18,15 +20,15 @@ CLOCKS = frozenset(
         SpecialRegister.GLOBALTIMERHI,
     }
 )
-"""What counts instructions in the model, cycles in hardware."""
+"""Registers that count instructions in the model and cycles in hardware."""
 _BLOCK, _CTA = (4, 4, 4), (0x1_2345, 0x6789, 0xABCD)
 _ROWS = 8
 _UNKNOWN = (4, 36, 255)
-"""Numbers of none, of which a serial machine reads no others, since it takes so long."""
+"""The undefined numbers that a serial machine reads; all would take too long."""
 
 
 def check_special_registers(bench: Bench, params: SmParams) -> None:
-    """Reads each of them, and numbers of none."""
+    """Reads every special register, and undefined numbers."""
     numbers = [
         number
         for number in (sorted({*SpecialRegister, *_UNKNOWN}) if params.serial else range(256))
@@ -44,7 +46,8 @@ def check_special_registers(bench: Bench, params: SmParams) -> None:
     made = machine(
         words, warps=params.warps, registers=_ROWS, block=_BLOCK, grid=(2, 1, 1), shared=0x1230
     )
-    warps = [warp_of(made, 1), warp_of(made, 2)]  # the second of one CTA, the first of the next
+    # the second warp of a CTA, the first one of the next
+    warps = [warp_of(made, 1), warp_of(made, 2)]
     warps[1].cta.index = _CTA
     pipeline = Pipeline(bench, params, grid=grid_of(made.launch))
     ledger = Ledger(pipeline)

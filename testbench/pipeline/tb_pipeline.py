@@ -1,9 +1,8 @@
-"""The execute unit around its lanes: the executing threads, reads and writes and their cycles,
-outputs to other units.
+"""The execute unit around its lanes: executing threads, latencies, outputs to other units.
 
-Cases by hand at several numbers of lanes; random instructions on several warps, as early as the
-latency contract allows; kernels, with their own stall counts. Every write is compared with the warp
-model's.
+There are directed cases for several numbers of lanes, random instructions of several warps at the
+least distance of the latency contract, and kernels with their own stall counts. Every write is
+compared with the warp model.
 """
 
 from collections.abc import Iterable
@@ -26,17 +25,17 @@ _KERNELS = (
     "k27_murmur_xorshift:zero",
     "k15_shared_reduce",
 )
-"""Recursion; shifts and logic; division; products; several warps."""
+"""Kernels with recursion, shifts and logic, division, products, several warps."""
 
 
 def machine_of(lanes: int, warps: int = 4) -> SmParams:
-    """A small machine."""
+    """The parameters of a small machine."""
     floats = lanes > 1
     return SmParams(warps=warps, lanes=lanes, registers=256, floats=floats, doubles=floats)
 
 
 def check_cases(bench: Bench, lanes: int = 8) -> None:
-    """All cases by hand."""
+    """All directed cases."""
     pipeline = Pipeline(bench, machine_of(lanes), report_mask=REPORTED)
 
     def script(p: Pipeline) -> Script:
@@ -49,20 +48,20 @@ def check_cases(bench: Bench, lanes: int = 8) -> None:
 
 
 def check_distances(bench: Bench, lanes: int) -> None:
-    """How soon results are seen."""
+    """The latencies of results."""
     Pipeline(bench, machine_of(lanes)).play(distances)
     bench.checked("lane counts whose latencies are exact")
 
 
 def check_random(bench: Bench, lanes: int = 8, steps: int = 300, warps: int = 4) -> None:
-    """Random instructions on all warps."""
+    """Random instructions of all warps."""
     lives = RandomLives(bench, machine_of(lanes, warps), steps)
     lives.run()
     bench.checked("instructions and operations compared", lives.ledger.compared)
 
 
 def check_programs(bench: Bench, names: Iterable[str], limit: int = 300, lanes: int = 8) -> None:
-    """Kernels, with the stall counts that NVIDIA's assembler gave their instructions."""
+    """Kernels with the stall counts of NVIDIA's assembler."""
     for name in names:
         lives = KernelLives(bench, machine_of(lanes), RUNS[name], "O3", limit)
         lives.run()
@@ -72,14 +71,14 @@ def check_programs(bench: Bench, names: Iterable[str], limit: int = 300, lanes: 
 
 
 def record(bench: Bench) -> None:
-    """Some instructions of four warps, for the waveform."""
+    """Runs some instructions of four warps for the waveform."""
     lives = RandomLives(bench, machine_of(8), 60)
     lives.run(traces=traces_of(lives.pipeline))
     bench.checked("instructions and operations compared", lives.ledger.compared)
 
 
 def traces_of(pipeline: Pipeline) -> View:
-    """What is worth seeing of the unit."""
+    """The traced signals of the unit."""
     dut = pipeline.dut
     issued, written = dut.instruction.payload, dut.written.payload
     gather, write = dut.gather.payload, dut.write.payload
@@ -138,7 +137,7 @@ def traces_of(pipeline: Pipeline) -> View:
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     for lanes in _LANES:
         check_cases(bench, lanes)
         check_random(bench, lanes, 2000 if bench.thorough else 300)

@@ -1,4 +1,6 @@
-"""The execute unit around its lanes: its parts, the whole by its testbench, and bugs that must be found."""
+"""The execute unit around its lanes: its parts, the unit by its testbench, and faults that must be
+detected.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -67,7 +69,7 @@ def test_guards_tests_and_operands_of_every_form():
         for form in constants:
             for offset in range(8):
                 ctx.set(dut.word, form.fields["offset"].put(form.default, offset))
-                # Where a register is added, only the sum shows it.
+                # Where a register is added, the alignment of the offset alone is not an error.
                 misaligned = offset % 4 != 0 and form.name not in ("BRX", "JMX")
                 assert ctx.get(dut.instruction).misaligned == misaligned, form
 

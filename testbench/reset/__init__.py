@@ -1,1 +1,1 @@
-"""Resets of the whole machine at any time, and memories that hold anything."""
+"""Testbench of resets of the whole machine, at any time and with any content of its memories."""

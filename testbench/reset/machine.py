@@ -1,4 +1,6 @@
-"""The whole machine in simulation, which is reset while it runs, and whose memories hold anything at power-up."""
+"""The simulated machine with a reset at any time, and with any content of its memories at
+power-up.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,15 +20,15 @@ from testbench.reset.memories import memories_of
 __all__ = ["ResettableMachine"]
 
 _RESET_CYCLES = 3
-"""Cycles that a reset takes, at most."""
+"""Maximum length of a reset in cycles."""
 
 
 class _CutError(Exception):
-    """The machine is reset before its grid is over."""
+    """The machine is reset before its grid has ended."""
 
 
 class _LaterReader(EventReader):
-    """Counts cycles from the beginning of a run, and not from power-up.
+    """Counts cycles from the beginning of a run instead of power-up.
 
     Attributes:
         base: The cycle in which the run began.
@@ -35,7 +37,7 @@ class _LaterReader(EventReader):
     base = 0
 
     def changes(self, changes: Sequence[Change]) -> None:
-        """Takes changes; those before the run began are ignored."""
+        """Processes signal changes; ignores those before the beginning of the run."""
         super().changes(
             [
                 (cycle - self.base, number, value)
@@ -46,14 +48,15 @@ class _LaterReader(EventReader):
 
 
 class ResettableMachine(Hardware):
-    """The machine, whose simulation continues from one run to the next: each run begins with a
-    reset of the machine, in the state that the run before has left. Its memory outside is reset
-    with it, and owes it nothing.
+    """A machine whose simulation continues from one run to the next.
+
+    Each run begins with a reset of the machine in the state that the run before has left. The
+    memory outside is reset with it, and has no outstanding response.
 
     Parameters:
-        params: The machine.
-        engine: What simulates it.
-        contents: What memories hold at power-up: random words; None: zeros.
+        params: Parameters of the machine.
+        engine: The simulation engine.
+        contents: Random words for all memories at power-up; None: zeros.
     """
 
     def __init__(
@@ -65,11 +68,12 @@ class ResettableMachine(Hardware):
         self._over = False
         self._length = Random(0)
         self._end: int | None = None
-        """The cycle of the run in which it is cut off."""
+        """The cycle of the run in which it is cut off by a reset; None: it is not."""
 
     def cut(self, launch: Launch, cycles: int, driver: Driver | None = None) -> None:
-        """Resets the machine and lets its host launch something, for so many cycles in all; the next run's reset comes
-        then, or when the grid is over."""
+        """Resets the machine, launches, and runs for ``cycles`` cycles at most; the reset of the
+        next run follows.
+        """
         self._end = cycles
         try:
             self.run(launch, cycles, driver=driver)
@@ -77,7 +81,9 @@ class ResettableMachine(Hardware):
             self._end = None
 
     async def advance(self, cycles: int) -> bool:
-        """As of all hardware, until the run is cut off."""
+        """Advances as :meth:`Hardware.advance` does; raises _CutError at the end of a run that is
+        cut off.
+        """
         if self._end is not None:
             if self.cycles >= self._end:
                 raise _CutError
@@ -85,16 +91,16 @@ class ResettableMachine(Hardware):
         return await super().advance(cycles)
 
     def _restart(self) -> None:
-        """The simulation continues."""
+        """Does nothing: the simulation continues."""
 
     def _simulate(self) -> None:
-        """Until the run is over."""
+        """Simulates until the run has ended."""
         self._over = False
         while not self._over:
             self._simulator.advance()
 
     def _close(self) -> None:
-        """Takes the events of the run."""
+        """Processes the remaining events of the run."""
         assert self._observer is not None
         assert self._reader is not None
         self._observer.flush()
@@ -103,7 +109,7 @@ class ResettableMachine(Hardware):
             self.lockstep.catch_up()
 
     async def _host(self, ctx: Any) -> None:
-        """The testbench: the host of one run after the other."""
+        """The host's testbench process: one run after the other."""
         if self._contents is not None:
             for memory in self.memories():
                 for row in range(memory.depth):
@@ -114,10 +120,10 @@ class ResettableMachine(Hardware):
             with suppress(_CutError):
                 await super()._host(ctx)
             self._over = True
-            await ctx.tick()  # the next run has been made
+            await ctx.tick()  # by now the next run is prepared
 
     async def _reset(self, ctx: Any) -> None:
-        """The reset of all that the simulation has, memory outside among it."""
+        """Resets everything in the simulation, the memory outside included."""
         reset = self._design.lookup_domain("sync", None).rst
         cycles = self._length.randint(1, _RESET_CYCLES)
         ctx.set(self.harness.host.write, 0)
@@ -132,7 +138,7 @@ class ResettableMachine(Hardware):
         self._reader.base = self._observer._cycle
 
     def memories(self) -> Iterator[MemoryData]:
-        """Those of the hardware that are written."""
+        """The memories of the hardware that are written."""
         if isinstance(self.engine, CompiledEngine):
             known = [memory for memory, _ in self.engine._layout.memories]
             yield from (memory for memory in known if not any(memory.init))

@@ -1,4 +1,4 @@
-"""The memories of a design, and what the manual says of them."""
+"""The memories of a design, and their table in the manual."""
 
 import re
 from collections.abc import Iterator
@@ -16,8 +16,14 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reset.md"
 
 
 class FoundMemory(NamedTuple):
-    """A memory: where it is in the design, numbers as ``*``; whether it takes part in a sweep; whether it is written at
-    all; whether it begins with anything but zeros."""
+    """A memory of a design.
+
+    Attributes:
+        path: Its place in the design, with numbers as ``*``.
+        swept: Whether a sweep clears it.
+        writes: Whether it is written.
+        filled: Whether its initial content is not all zeros.
+    """
 
     path: str
     data: MemoryData
@@ -43,8 +49,9 @@ def memories_of(fragment: Any, path: tuple[str, ...] = ()) -> Iterator[FoundMemo
 
 
 def described() -> dict[str, str]:
-    """The table of the manual: a memory, and why nothing depends on what it held; "swept" where it takes part in a
-    sweep."""
+    """The table of the manual: for each memory the reason why no result depends on its former
+    content, or "swept".
+    """
     rows = re.findall(
         r"^\| `([\w.*]+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
     )

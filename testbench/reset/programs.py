@@ -1,4 +1,4 @@
-"""What runs when the machine is reset: programs that use every part with a state of its own."""
+"""Programs for the tests of reset: together they use every part with a state of its own."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,16 +14,21 @@ from testbench.trap.programs import CLOBBER, kernel, with_handler
 __all__ = ["PROGRAMS", "Program"]
 
 _SWITCH_AFTER, _SWITCH_LIMIT = 1300, 1_000_000
-"""Cycles until the host takes a grid off the machine, before any warp of it has ended, and those that it waits for
-that."""
+"""Cycles until the host preempts a grid, before any of its warps has ended, and the timeout of the
+preemption.
+"""
 _ROUNDS = 6
 _TOKENS = 40
 
 
 @dataclass(frozen=True)
 class Program:
-    """A launch, what its host does while it runs, if anything; the launch that continues from its
-    memory, if there is one."""
+    """A launch for the tests of reset.
+
+    Attributes:
+        driver: The host during the run; None for a passive one.
+        resumed: Makes the launch that continues from the memory of this one; None if there is none.
+    """
 
     launch: Launch
     driver: Driver | None = None
@@ -31,7 +36,7 @@ class Program:
 
 
 def _spilling() -> Launch:
-    """Two warps whose stacks grow to ten lines, and shrink again: four lines of each are on chip."""
+    """Two warps whose stacks grow to ten lines and shrink again; four lines of each are on chip."""
     tokens = range(_TOKENS)
     return kernel(
         *(f"SSY met{number}" for number in reversed(tokens)),
@@ -43,8 +48,9 @@ def _spilling() -> Launch:
 
 
 def _trapping() -> Launch:
-    """Two warps that trap alternately, a few times; all enter the handler, whose threads diverge
-    and reconverge."""
+    """Two warps that trap in turn, a few times; all enter the handler, whose threads diverge and
+    reconverge.
+    """
     return with_handler(
         kernel(
             f"MOV32I R4, {_ROUNDS}",
@@ -65,8 +71,9 @@ def _trapping() -> Launch:
 
 
 def _switched() -> Program:
-    """A grid that is taken off the machine, which it leaves stopped: its warps are saved by a trap handler, and ended.
-    Then it continues."""
+    """A preempted grid: a trap handler saves and ends its warps, which leaves the machine stopped.
+    Then the grid is resumed.
+    """
     switch = GridSwitch(build(RUNS["k18_atomics_global"], "O3"), _SWITCH_AFTER, _SWITCH_LIMIT)
     return Program(switch.launch, switch.drive, switch.resumed)
 
@@ -80,4 +87,4 @@ PROGRAMS: Mapping[str, Callable[[], Program]] = MappingProxyType(
         "context switch": _switched,
     }
 )
-"""Makers of programs, by what they are for."""
+"""The functions that make programs, by name."""

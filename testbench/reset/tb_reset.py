@@ -1,8 +1,8 @@
-"""Resets of the whole machine at any time: afterwards it runs programs in lockstep, with any
-content of its memories.
+"""Resets of the whole machine at any time, with any content of its memories.
 
-A program is cut off by a reset in some cycle, from its host's first register write on; then programs run to their ends,
-each from a reset. Memories hold random words at power-up. The waveform shows a sweep.
+A program is cut off by a reset in a random cycle, from its host's first register write on. Then
+programs run to their ends in lockstep, each from a reset. Memories hold random words at power-up.
+The waveform shows a sweep.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ from testbench.reset.programs import PROGRAMS, Program
 MACHINES = ("tiny", "least")
 _RESETS, _SHORT = 200, 20
 _LIMIT = 10_000_000
-"""Cycles that no program takes."""
+"""Timeout in cycles of a program."""
 _DEPTH, _INITIAL = 8, 5
 _WORD_BITS = 4
 
@@ -36,8 +36,8 @@ class ResetDriver(MachineDriver):
     """Runs programs on a machine that is reset before each of them.
 
     Attributes:
-        machine: That machine.
-        cycles: Of each program that has run to its end: from its host's first write to there.
+        machine: The machine.
+        cycles: For each program, the cycles from its host's first write to its end.
     """
 
     def __init__(
@@ -48,14 +48,16 @@ class ResetDriver(MachineDriver):
         self.cycles: dict[str, int] = {}
 
     def run(self, bench: Bench, name: str) -> None:
-        """Runs a program to its end, in lockstep; it takes as many cycles as it did before."""
+        """Runs a program to its end, in lockstep. It must take as many cycles as in every other
+        run.
+        """
         program = PROGRAMS[name]()
         self._play(bench, name, program.launch, program.driver)
         if program.resumed is not None:
             self._play(bench, f"{name}, resumed", program.resumed(self.machine.memory))
 
     def _play(self, bench: Bench, what: str, launch: Launch, driver: Driver | None = None) -> None:
-        """Runs a launch. Where a host stops it, that is how it may end."""
+        """Runs a launch. It may end with an error if a host stops it."""
         result = self.machine.run(launch, _LIMIT, driver=driver)
         status = "ok" if driver is None or result.status != "error" else "error"
         self.compare(bench, f"{what} after a reset", self.machine, result, status)
@@ -67,14 +69,14 @@ class ResetDriver(MachineDriver):
         bench.checked("programs after a reset")
 
     def cut(self, bench: Bench, name: str, cycles: int) -> None:
-        """Lets a program run for so many cycles, which another run's reset ends."""
+        """Runs a program for ``cycles`` cycles; the reset of the next run cuts it off."""
         program: Program = PROGRAMS[name]()
         self.machine.cut(program.launch, cycles, program.driver)
         bench.checked("resets while a program runs")
 
 
 def check_power_up(bench: Bench, driver: ResetDriver) -> None:
-    """All programs on a machine whose memories held anything."""
+    """All programs on a machine whose memories have random content."""
     for name in PROGRAMS:
         driver.run(bench, name)
 
@@ -82,7 +84,9 @@ def check_power_up(bench: Bench, driver: ResetDriver) -> None:
 def check_resets(
     bench: Bench, driver: ResetDriver, count: int, *, after: int = len(PROGRAMS)
 ) -> None:
-    """So many resets, in each program alike, at any of its cycles; ``after`` each of them so many programs run."""
+    """``count`` resets, distributed over all programs, in random cycles. After each of them
+    ``after`` programs run.
+    """
     names = list(PROGRAMS)
     for number in bench.progress(range(count), f"resets of {driver.params.warps} warps"):
         name = names[number % len(names)]
@@ -97,7 +101,7 @@ def check_resets(
 
 
 class SweptWords(Component):
-    """Words with a sweep that is reset by ``reset``."""
+    """Words with a sweep that ``reset`` restarts."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -114,7 +118,7 @@ class SweptWords(Component):
         self.words = Words(_WORD_BITS, _DEPTH, self.sweep, _INITIAL)
 
     def elaborate(self, platform: object) -> Module:
-        """The words, and a port of each kind."""
+        """Connects the write port and the read port of the words."""
         m = Module()
         m.submodules.sweep, m.submodules.words = ResetInserter(self.reset)(self.sweep), self.words
         self.words.write(m, self.write, self.number, self.word)
@@ -123,8 +127,9 @@ class SweptWords(Component):
 
 
 def check_sweep(bench: Bench) -> None:
-    """With any content of words, a reset restores their initial content in as many cycles as there
-    are words; then they have the values written."""
+    """After a reset a sweep restores the initial content of all words, one per cycle, whatever they
+    held; then they can be written and read.
+    """
     dut, random = SweptWords(), Random(bench.seed)
 
     async def testbench(ctx: Any) -> None:
@@ -179,7 +184,7 @@ def check_sweep(bench: Bench) -> None:
 
 
 def check_machines(bench: Bench, names: Iterable[str], count: int) -> None:
-    """Machines of these presets."""
+    """Power-up and resets of the machines of these presets."""
     for name in names:
         driver = ResetDriver(PRESETS[name], bench.engine, Random(f"{bench.seed} {name}"))
         check_power_up(bench, driver)
@@ -187,12 +192,12 @@ def check_machines(bench: Bench, names: Iterable[str], count: int) -> None:
 
 
 def record(bench: Bench) -> None:
-    """A sweep, for the waveform."""
+    """Runs a sweep for the waveform."""
     check_sweep(bench)
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     check_sweep(bench)
     if bench.engine is PysimEngine:
         driver = ResetDriver(PRESETS["tiny"], bench.engine, Random(bench.seed))

@@ -1,5 +1,6 @@
-"""Resets at any time, memories that hold anything; every memory is swept, or the manual has the
-reason why not."""
+"""Resets at any time and memories with any content. Every memory is swept, or the manual has the
+reason why not.
+"""
 
 from random import Random
 
@@ -43,7 +44,7 @@ def test_a_sweep_gives_words_their_first_content():
 
 @pytest.fixture(scope="module")
 def memories():
-    """Those of the machine in both forms, and those of a board."""
+    """The memories of a pipelined and of a serial machine, and of a board."""
     board = BoardMachine(
         PRESETS["least"],
         int(CLOCK_HZ),
@@ -59,7 +60,7 @@ def memories():
 
 
 def test_every_memory_is_swept_or_the_manual_says_why_not(memories):
-    """What a reset must restore is restored by reset: see docs/reset.md."""
+    """Reset must restore every content that matters: see docs/reset.md."""
     known = described()
     found = {
         memory.path: "swept" if memory.swept else "" if memory.writes else "constants"
@@ -74,7 +75,7 @@ def test_every_memory_is_swept_or_the_manual_says_why_not(memories):
 
 
 def test_no_memory_that_is_written_has_a_first_content_of_its_own(memories):
-    """On an ASIC it would have none."""
+    """On an ASIC a memory has no initial content."""
     assert [memory.path for memory in memories if memory.filled and memory.writes] == []
 
 

@@ -1,1 +1,1 @@
-"""Fetch and issue."""
+"""Testbenches of the fetch and issue units."""

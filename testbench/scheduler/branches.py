@@ -1,4 +1,4 @@
-"""Direct branches and calls as issue sees them: where fetch continues when one issues, by the rules in words."""
+"""Direct branches and calls in the issue unit: the pc at which fetch continues when one issues."""
 
 from random import Random
 from typing import NamedTuple
@@ -12,19 +12,19 @@ from testbench.words import encode
 __all__ = ["RETURN", "PredictedBranch", "predicted_branch", "random_flow_word"]
 
 RETURN = encode("RET")
-"""A flow instruction that is no branch: fetch continues at the next instruction."""
+"""The word of a flow instruction without a target: fetch continues at the next instruction."""
 _PC_LIMIT = 1 << 32
 _FARTHEST = 1 << 23
-"""Bytes that a relative branch can go back."""
+"""The maximum distance of a backward relative branch, in bytes."""
 
 
 class PredictedBranch(NamedTuple):
-    """A branch or call at whose target fetch continues when it issues.
+    """A branch or call after whose issue fetch continues at the target.
 
     Attributes:
-        target: The pc.
-        needs_result: The warp issues its next instruction when the flow result has come; else as soon as that is
-            fetched.
+        target: The pc of the target.
+        needs_result: The warp issues its next instruction after the flow result; without it, as
+            soon as that instruction is fetched.
     """
 
     target: int
@@ -32,7 +32,9 @@ class PredictedBranch(NamedTuple):
 
 
 def predicted_branch(word: int, pc: int) -> PredictedBranch | None:
-    """What a flow instruction at this pc predicts; None if fetch continues at the next instruction."""
+    """The prediction for a flow instruction at this pc; None if fetch continues at the next
+    instruction.
+    """
     form = find(word)
     if form is None or form.name not in ("BRA", "JMP", "CAL", "JCAL") or form.variant != "i":
         return None
@@ -56,7 +58,9 @@ def predicted_branch(word: int, pc: int) -> PredictedBranch | None:
 
 
 def random_flow_word(random: Random, pc: int) -> int:
-    """A return, or a direct branch or call, mostly to one of the first 512 instructions."""
+    """The word of a return, or of a direct branch or call, mostly to one of the first 512
+    instructions.
+    """
     name = random.choice(("RET", "BRA", "BRA", "BRA", "JMP", "CAL", "JCAL"))
     if name == "RET":
         return RETURN

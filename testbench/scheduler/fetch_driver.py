@@ -1,4 +1,4 @@
-"""Drives the fetch unit as issue does, and compares every group with the memory."""
+"""Drives the fetch unit as issue does, and compares every group with the memory image."""
 
 from collections import deque
 from typing import Any
@@ -13,22 +13,25 @@ from testbench.driver import UnitDriver, offer
 from testbench.scheduler.fetch_image import Expected, Image
 
 PLACES = 2
-"""Groups of a warp that issue has room for."""
+"""Groups of a warp that issue can buffer."""
 
 
 class FetchDriver(UnitDriver):
-    """Takes groups for a number of cycles.
+    """Receives groups for a number of cycles. Probabilities are per cycle.
 
     Parameters:
-        takes: Chance, in a cycle, that a warp frees a place.
-        redirects: Chance of a redirect in a cycle.
-        outside: Chance that it goes to a random pc, most likely outside of the program.
-        reads: Chance of a request of the other client of the constant cache.
-        restart: Both caches are emptied every so many cycles, while no warp wants anything; 0: never.
-        invalidates: Chance, in a cycle, that they are emptied while all goes on.
+        takes: Probability that a warp frees a buffered group.
+        redirects: Probability of a redirect.
+        outside: Probability that a redirect goes to a random pc, most likely outside of the
+            program.
+        reads: Probability of a request of the other client of the constant cache.
+        restart: Interval in cycles at which both caches are emptied while no warp fetches; 0:
+            never.
+        invalidates: Probability that both caches are emptied during operation.
 
     Attributes:
-        groups, constants, words: Groups, constants in them, and words of the other client that were compared.
+        groups, constants, words: Number of groups, constants in them, and words of the other client
+            that were compared.
         arrivals: Cycle and warp of each group.
     """
 
@@ -120,7 +123,7 @@ class FetchDriver(UnitDriver):
                 break
 
     def _steer(self, ctx: Any) -> None:
-        """Redirects a warp, perhaps."""
+        """Redirects a random warp, with the given probability."""
         random = self.bench.random
         if random.random() < self._redirects:
             self._redirect(
@@ -128,7 +131,7 @@ class FetchDriver(UnitDriver):
             )
 
     def _take(self, ctx: Any) -> None:
-        """Warps free places."""
+        """Frees buffered groups of warps."""
         for warp in range(self.params.warps):
             if self._present[warp] and self.bench.random.random() < self._takes:
                 self._present[warp] -= 1
@@ -149,7 +152,7 @@ class FetchDriver(UnitDriver):
         self._next[warp], self._claims[warp], self._present[warp] = self.image.place(pc), 0, 0
 
     def _compare(self, group: Any) -> None:
-        """A group that has come."""
+        """Compares a group that fetch has delivered."""
         warp = group.warp
         place = self._next[warp]
         if place is None:  # requested before the caches were emptied
@@ -196,7 +199,7 @@ class FetchDriver(UnitDriver):
 
 
 async def describe(ctx: Any, fetch: Any, image: Image) -> None:
-    """Sets all constant banks in fetch of a serial machine."""
+    """Writes the descriptors of all constant banks into the fetch unit of a serial machine."""
     for number, bank in enumerate(image.grid["banks"]):
         offer(ctx, fetch.bank, {"number": number, "bank": bank})
         await ctx.tick()
@@ -204,8 +207,11 @@ async def describe(ctx: Any, fetch: Any, image: Image) -> None:
 
 
 class SerialFetchDriver(FetchDriver):
-    """The same, of the unit of a serial machine: asks for one instruction after the other, of any warp, behind the last
-    one of that warp or elsewhere. ``takes`` is the chance, in a cycle, that one is requested."""
+    """Drives the fetch unit of a serial machine.
+
+    It requests one instruction at a time, of any warp, at the next pc of that warp or elsewhere.
+    ``takes`` is the probability of a request in a cycle.
+    """
 
     _pcs: dict[int, int]
     _asked_for: tuple[int, int] | None = None
@@ -243,7 +249,7 @@ class SerialFetchDriver(FetchDriver):
 def fetch_driver(
     bench: Bench, image: Image, params: SmParams, *arguments: Any, **chances: Any
 ) -> FetchDriver:
-    """The driver for a machine."""
+    """The fetch driver for a pipelined or serial machine."""
     return (SerialFetchDriver if params.serial else FetchDriver)(
         bench, image, params, *arguments, **chances
     )

@@ -1,4 +1,4 @@
-"""A program and its constants in memory, and what fetch has to make of them."""
+"""A program and its constants in memory, and the groups that fetch must deliver."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,9 @@ _WORD = 4
 
 @dataclass(frozen=True)
 class Expected:
-    """An instruction as fetch hands it over; ``constant`` None where it has no constant operand at a fixed address."""
+    """An instruction as fetch delivers it. ``constant`` is None if it has no constant operand at a
+    fixed address.
+    """
 
     word: int
     control: int
@@ -43,11 +45,11 @@ class Expected:
 
 
 class Image:
-    """Memory with a program and constant banks, whole lines of each.
+    """Memory with a program and constant banks, each in whole lines.
 
     Attributes:
-        size: Bytes of the program.
-        grid: For a GridConfiguration.
+        size: Size of the program in bytes.
+        grid: The configuration of the grid with the addresses of program and banks.
         parameters: Whether the machine has floating point, and double precision.
     """
 
@@ -74,14 +76,14 @@ class Image:
         self.memory.write(base, content)
 
     def constant(self, bank: int, address: int) -> tuple[int, bool]:
-        """A word of a bank, and whether it is beyond the end."""
+        """A word of a bank, and whether its address is beyond the end."""
         content = self._banks.get(bank, b"")
         if address + _WORD > len(content):
             return 0, True
         return int.from_bytes(content[address : address + _WORD], "little"), False
 
     def group(self, pc: int) -> list[Expected]:
-        """The instructions of the group at ``pc``."""
+        """The expected instructions of the group at ``pc``."""
         if pc not in self._known:
             try:
                 base = PROGRAM + pc
@@ -117,25 +119,29 @@ class Image:
         return Expected(word, control, kind, error, constant, missing)
 
     def pcs(self, random: Random, outside: float) -> int:
-        """Somewhere to go."""
+        """Endless random pcs; ``outside`` is the probability of one that need not be in the
+        program.
+        """
         pc = random.randrange(0, self.size, INSTRUCTION_BYTES)
         return random.getrandbits(32) & -INSTRUCTION_BYTES if random.random() < outside else pc
 
     @staticmethod
     def place(pc: int) -> tuple[int, int]:
-        """The group of a pc, and which of its instructions it means."""
+        """The address of the group of a pc, and the index of its instruction in the group."""
         address = instruction_address(pc)
         return address & -GROUP_BYTES, address % GROUP_BYTES // INSTRUCTION_BYTES - 1
 
 
 def launched_image(launch: Launch) -> Image:
-    """A launch's program and banks."""
+    """The program and the banks of a launch."""
     code = launch.memory.read(launch.program_base, launch.program_size)
     return Image(code, launch.banks, launch.registers)
 
 
 def random_word(random: Random) -> int:
-    """A word: of any form, with any fields, sometimes with register numbers at the edges; or none at all."""
+    """A random instruction word: of any form, with any fields, sometimes with the largest register
+    numbers, sometimes undefined.
+    """
     if random.random() < 0.05:
         return random.getrandbits(64)
     form = random.choice(FORMS)
@@ -154,7 +160,7 @@ def random_word(random: Random) -> int:
 
 
 def random_image(random: Random, groups: int, registers: int) -> Image:
-    """A program of random words, and a few small banks."""
+    """A program of random words, and a few small constant banks."""
     code = b"".join(
         random.getrandbits(63).to_bytes(8, "little")
         + b"".join(random_word(random).to_bytes(8, "little") for _ in range(GROUP_INSTRUCTIONS))

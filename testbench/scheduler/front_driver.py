@@ -1,4 +1,4 @@
-"""Fetch and issue joined, with programs in memory: how fast instructions leave."""
+"""Fetch and issue connected, with programs in memory: measures the issue rate."""
 
 from collections import deque
 from typing import Any
@@ -22,18 +22,20 @@ from testbench.scheduler.fetch_image import Image
 from testbench.words import form_of
 
 FLOW_CYCLES = 7
-"""From a flow instruction that leaves the front end to its result."""
+"""Cycles from a flow instruction at the output to its result."""
 COMPLETE_CYCLES = 6
-"""From an instruction that leaves to its completion."""
+"""Cycles from an instruction at the output to its completion."""
 
 
 class Front(Component):
-    """The two units; all others have room.
+    """Fetch and issue connected; all other units always have room.
 
     Members
     -------
     memory : Out(memory_port)
+        Port of the memory for instructions and constants.
     events : Out(IssueEvents)
+        Events of issue.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -61,10 +63,10 @@ class Front(Component):
 
 
 class FrontDriver(UnitDriver):
-    """Runs a program on all warps.
+    """Runs a program on several warps.
 
     Attributes:
-        issued: Cycle, warp and pc of each instruction.
+        issued: Cycle, warp and pc of each issued instruction.
     """
 
     def __init__(
@@ -82,11 +84,11 @@ class FrontDriver(UnitDriver):
         self._completions: deque[tuple[int, dict[str, int]]] = deque()
 
     def rate(self, first: int, last: int) -> float:
-        """Instructions a cycle, from one cycle to another."""
+        """Issued instructions per cycle, between two cycles."""
         return sum(first <= cycle < last for cycle, _, _ in self.issued) / (last - first)
 
     async def _drive(self, ctx: Any, cycles: int, warps: int) -> None:
-        """So many warps are launched at pc 0."""
+        """Launches ``warps`` warps at pc 0 and runs for ``cycles`` cycles."""
         issue = self.dut.issue
         ctx.set(self.dut.fetch.grid, self.image.grid)
         if self.params.serial:
@@ -108,7 +110,9 @@ class FrontDriver(UnitDriver):
                 break
 
     def _issued(self, now: int, instruction: Any) -> None:
-        """Compares with the program, and answers as the unit would that executes it."""
+        """Compares an issued instruction with the program, and schedules its result and
+        completion.
+        """
         address, kind = instruction.pc, instruction.kind
         base = address & -GROUP_BYTES
         expected = self.image.group(base)[(address - base) // INSTRUCTION_BYTES - 1]

@@ -1,4 +1,6 @@
-"""Drives the issue unit as fetch and the other units do, and has every selection judged by the model of its rules."""
+"""Drives the issue unit as fetch and the other units do, and checks every selection with the
+reference model.
+"""
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -37,23 +39,32 @@ from testbench.scheduler.operation_streams import (
 
 _INSTRUCTIONS = kinds_where(lambda rule: not rule.injected)
 LATENCY = 2
-"""Cycles from selection to output."""
+"""Cycles from a selection to the output of the instruction."""
 COMPLETIONS_APART: dict[str, int] = {"conversion": 2, "memory": 3, "barrier": 6}
-"""Cycles from an event of a unit to its next one, at least."""
+"""The minimum number of cycles between two completions of a unit."""
 Program = Callable[[int, int], list[Planned]]
-"""The group at a pc of a warp."""
+"""Returns the group at a pc of a warp."""
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How the units around behave. Chances are those in a cycle.
+    """Random behaviour of the units around issue. Ranges are in cycles, probabilities per cycle if
+    not said otherwise.
 
-    ``fetch``, ``complete``, ``flow``: least and most cycles from claim to group, from selection to completion, from
-    selection to flow result. ``room``: chance that a unit has room. ``holds``: that a warp is held for some
-    cycles. ``injects``: that a warp is to enter a trap, or leave it. ``branches``: that a flow instruction goes
-    elsewhere; ``ends``: that it ends its warp. ``operations``: that a client has a new operation of a kind.
-    ``launches``: that a free slot is launched. ``most``: instructions that a unit has. ``streams``: on which operations
-    come.
+    Attributes:
+        fetch: Range from a claim to its group.
+        complete: Range from a selection to its completion.
+        flow: Range from a selection to its flow result.
+        room: Probability that a unit has room.
+        holds: Probability that a warp is held for some cycles.
+        injects: Probability that a warp has to enter or to leave a trap.
+        branches: Probability, per flow instruction, that it changes the pc.
+        ends: Probability, per flow instruction, that it ends its warp.
+        operations: Probability that a client has a new operation of a kind.
+        launches: Probability that a free slot is launched.
+        most: Maximum number of instructions in a unit.
+        streams: The streams that carry operations.
+        policy: The scheduling policy.
     """
 
     fetch: tuple[int, int] = (4, 12)
@@ -72,43 +83,43 @@ class Behaviour:
 
 
 WILLING = Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0)
-"""All warps run, and nothing holds them up."""
+"""All warps run, and no unit delays them."""
 
 
 @dataclass
 class _Feeding:
-    """What the driver does for a warp."""
+    """The state of the driver for a warp."""
 
     place: int | None = None
     """The pc that is fetched next."""
     results: deque[tuple[int, int, bool]] = field(default_factory=deque)
-    """Due, pc, and whether the warp has ended."""
+    """Outstanding flow results: due cycle, pc, and whether the warp ends."""
     launched: int = -100
-    """When it was launched."""
+    """The cycle of the launch."""
     idle: int = 0
-    """For how many cycles nothing has been in flight."""
+    """Number of cycles since the last instruction in flight."""
 
 
 @dataclass
 class _Cycle:
-    """What went in, and what was seen, in a cycle."""
+    """Inputs and outputs of a cycle."""
 
     inputs: Inputs
     room: int = 0
     live: int = 0
     drained: int = 0
     taken: dict[OperationStream, int] = field(default_factory=dict)
-    """Numbers of operations that were taken, by stream."""
+    """Numbers of the operations taken, by stream."""
     reasons: list[WaitReason] = field(default_factory=list)
-    """Why each warp does not issue."""
+    """For each warp, the reported reason why it does not issue."""
 
 
 class IssueDriver(UnitDriver):
-    """Runs for a number of cycles.
+    """Runs the issue unit for a number of cycles.
 
     Attributes:
         selected: Cycle and selection.
-        waited: Why warps waited.
+        waited: The checks of the reported wait reasons.
     """
 
     def __init__(
@@ -146,7 +157,9 @@ class IssueDriver(UnitDriver):
 
     @property
     def waits(self) -> list[int]:
-        """For each warp, the longest time for which it could have issued and others did."""
+        """For each warp, the longest time in which it could have issued but others were
+        selected.
+        """
         return self.model.waits
 
     async def _drive(self, ctx: Any, cycles: int) -> None:
@@ -211,8 +224,11 @@ class IssueDriver(UnitDriver):
             self._set(ctx, now.inputs)
 
     def _follow_redirects(self, result: tuple[int, int, bool] | None, redirect: Any) -> None:
-        """Which warps may be redirected in the next cycle: no group may come for them. That of a flow result is in the
-        next cycle, or when no branch is before it."""
+        """Updates the warps that flow results may redirect in the next cycle; no group may arrive
+        for them.
+
+        A flow result redirects in the next cycle, or later if a branch takes precedence.
+        """
         if redirect is None:
             self._moving.clear()
         elif redirect.warp in self._moving:
@@ -223,7 +239,7 @@ class IssueDriver(UnitDriver):
     def _selection(
         self, instruction: Any, operations: dict[OperationStream, int], past: _Cycle
     ) -> Selection | None:
-        """What was selected, by what leaves now."""
+        """The selection that belongs to this cycle's outputs."""
         self.bench.expect(
             "operations that were taken",
             {stream: number % 0x10000 for stream, number in past.taken.items()},
@@ -237,8 +253,7 @@ class IssueDriver(UnitDriver):
         )
 
     def _check_state(self, past: _Cycle) -> None:
-        """The hardware's outputs about warps: live; with room, and with nothing in flight, if not
-        too early."""
+        """Compares live, room and drained of each warp. Drained may be late."""
         for number, (feeding, warp) in enumerate(zip(self._warps, self.model.warps, strict=True)):
             self.bench.expect(
                 f"whether warp {number} lives", past.live >> number & 1, int(warp.live)
@@ -257,9 +272,12 @@ class IssueDriver(UnitDriver):
     def _check_counted(
         self, past: _Cycle, selection: Selection | None, counted: Collection[str]
     ) -> None:
-        """The outputs for counters: what was selected; if nothing was, why warps did not issue. A
-        warp that is ready for the lanes but also held for another reason may count as waiting for
-        them."""
+        """Checks the events for the counters: the selection or, without one, why each warp did not
+        issue.
+
+        A warp that is ready for the lanes but also held for another reason may count as waiting for
+        the lanes.
+        """
         operated = selection is not None and bool(selection.operations)
         idle, wait_reasons = selection is None, set(past.reasons)
         expected = {
@@ -294,7 +312,9 @@ class IssueDriver(UnitDriver):
     def _judge(
         self, past: _Cycle, selection: Selection | None, instruction: Any, completes: bool
     ) -> None:
-        """Has a selection judged, compares what leaves, and does as units do."""
+        """Checks a selection with the model, compares the output, and plays the unit that executes
+        the instruction.
+        """
         bench, cycle = self.bench, self.model.cycle
         try:
             self.waited.check(past.reasons, past.inputs)
@@ -327,7 +347,7 @@ class IssueDriver(UnitDriver):
             self._execute(cycle, selection.warp, planned)
 
     def _execute(self, then: int, number: int, planned: Planned) -> None:
-        """What follows from a selection."""
+        """Schedules the effects of a selected instruction: flow result, completion, resume."""
         random, behaviour, warp = self.bench.random, self.behaviour, self._warps[number]
         kind, rule = planned.kind, KIND_RULES[planned.kind]
         if rule.injected:
@@ -369,7 +389,9 @@ class IssueDriver(UnitDriver):
             self._resumes.append((random.randint(max(due, then + 3), due + 8) + 1, number))
 
     def _answer(self, then: int, due: int, number: int, planned: Planned) -> None:
-        """A unit completes an instruction by itself, or by way of the lanes; it may need registers no longer before."""
+        """Schedules the completion by the unit itself or through the lanes; some instructions
+        release their source registers earlier.
+        """
         random, (write, read) = self.bench.random, planned.barriers
         unit = KIND_RULES[planned.kind].unit
         if (
@@ -388,7 +410,7 @@ class IssueDriver(UnitDriver):
         events.append((due, number, (write, read), True))
 
     def _next(self, last: _Cycle) -> Inputs:
-        """What the units say in the next cycle."""
+        """The inputs of the next cycle."""
         random, behaviour, now = self.bench.random, self.behaviour, self.cycle
         outstanding = {unit: len(events) for unit, events in self._units.items()}
         inputs = Inputs(
@@ -447,7 +469,8 @@ class IssueDriver(UnitDriver):
             _, pc, ends = self._warps[number].results.popleft()
             inputs.result = number, pc, ends
         inputs.completions = [event[1:] for event in self._events(last).values()]
-        busy = {event[1] for events in sources for event in events}  # what is left
+        # sources without an event in this cycle
+        busy = {event[1] for events in sources for event in events}
         for resume in [
             resume for resume in self._resumes if resume[0] <= now and resume[1] not in busy
         ]:
@@ -457,7 +480,9 @@ class IssueDriver(UnitDriver):
         return inputs
 
     def _events(self, last: _Cycle) -> dict[str, tuple[int, int, tuple[int, ...], bool]]:
-        """By source, what lowers scoreboards in the next cycle. What only passes the lanes is never late."""
+        """For each source, the event that lowers scoreboards in the next cycle. Events of
+        instructions that only pass the lanes are never late.
+        """
         now, going = self.cycle, {}
         lanes = [event for event in self._lanes if event[0] <= now]
         lanes = [event for event in lanes if event[0] == now and event[3]] or lanes
@@ -478,8 +503,11 @@ class IssueDriver(UnitDriver):
         return going
 
     def _fetch(self, inputs: Inputs, last: _Cycle) -> None:
-        """Claims a place for a group, and lets one come. A warp that may be redirected in this cycle has to wait: that
-        of a branch, or else those of flow results. What is fetched before is from the old place."""
+        """Claims a buffer for a group, and delivers a group that is due.
+
+        A warp that may be redirected in this cycle, by a branch or else by flow results, has to
+        wait: a group would come from the old pc.
+        """
         random, now = self.bench.random, self.cycle
         moving = {self._branching} if self._branching is not None else set(self._moving)
         able = [
@@ -509,7 +537,7 @@ class IssueDriver(UnitDriver):
             inputs.group = number, [planned for planned in group if planned.pc >= address]
 
     def _set(self, ctx: Any, inputs: Inputs) -> None:
-        """The same, for the hardware: what is other than it was."""
+        """Applies the inputs to the ports of the hardware, where they have changed."""
         dut, wanted = self.dut, {}
         events: dict[Any, Any] = {}
         for name in ("rooms", "collecting", "hold", "policy", "resume"):
@@ -550,13 +578,14 @@ class IssueDriver(UnitDriver):
         self._given = wanted | events
 
     def _result(self, number: int, pc: int, terminated: bool) -> dict[str, int]:
-        """A flow result. Whether the warp continues at the next instruction is defined for the last
-        result alone."""
+        """A flow result. Whether the warp continues at the next instruction is defined only for its
+        last outstanding result.
+        """
         behind = instruction_address(pc) == self.model.warps[number].behind
         return {"warp": number, "pc": pc, "terminated": terminated, "as_predicted": behind}
 
     def _group(self, warp: int, present: list[Planned]) -> dict[str, Any]:
-        """A group, of which these instructions are present."""
+        """The payload of a group of which these instructions are present."""
         base = present[0].pc & -GROUP_BYTES
         group = self.program(warp, base)
         return {

@@ -1,4 +1,6 @@
-"""How soon a warp issues behind the event that it waits for: the table of rtl/issue/unit.py, row by row."""
+"""The latency from an event to the issue that depends on it: the rows of the table in
+rtl/issue/unit.py.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,15 +21,18 @@ __all__ = ["check_latencies"]
 
 _CYCLES = 900
 _LEAST = 3
-"""How often each latency is measured, at least."""
+"""The minimum number of measurements of each latency."""
 _ALONE = replace(WILLING, ends=0.0, branches=0.0, complete=(12, 30), flow=(12, 30))
-"""Nothing holds up a warp but its own instructions, which take so long that the next one is there."""
+"""A warp is delayed only by its own instructions, which take so long that the next one is always
+fetched.
+"""
 
 
 @dataclass(frozen=True)
 class _Moment:
-    """A cycle: what went in, the scoreboards that each source lowers, what was selected, and whether nothing of the
-    warp is in flight."""
+    """A cycle: its inputs, the scoreboards that each source lowers, the selection, and whether
+    nothing of the warp is in flight.
+    """
 
     inputs: Inputs
     events: Mapping[str, tuple[int, ...]]
@@ -39,10 +44,10 @@ _Event = Callable[[_Moment], bool]
 
 
 class _TimedDriver(IssueDriver):
-    """Keeps what happened.
+    """An issue driver that records every cycle.
 
     Attributes:
-        moments: By cycle.
+        moments: The recorded cycles.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -66,7 +71,7 @@ class _TimedDriver(IssueDriver):
 
 
 def _each_group(*planned: Planned) -> Program:
-    """The same instructions in each group."""
+    """A program with the same instructions in each group."""
 
     def group(_warp: int, pc: int) -> list[Planned]:
         return [
@@ -121,17 +126,17 @@ _READ = _planned(Kind.MEMORY, read_barrier=0)
 
 @dataclass(frozen=True)
 class _Row:
-    """From an event to what it allows.
+    """One row of the table: an event and what it allows.
 
     Attributes:
-        what: For messages.
+        what: Name of the event in messages.
         program: The instructions of each group.
-        event: Whether it is that cycle.
-        cycles: To the selection.
-        selected: The kind of the instruction that waited; None: what is measured is not a selection, but that nothing
-            of the warp is in flight any more.
-        late: How many cycles more there may be, since in one of 16 cycles no event leaves a queue.
-        behaviour: Of the units.
+        event: Whether the event occurs in a cycle.
+        cycles: Latency from the event to the selection.
+        selected: The kind of the instruction that waited. None: the latency to the warp being
+            drained is measured.
+        late: Additional cycles allowed, since in one of 16 cycles no event leaves a queue.
+        behaviour: Behaviour of the units.
     """
 
     what: str
@@ -193,8 +198,9 @@ _ROWS = (
 
 
 def _measured(driver: _TimedDriver, row: _Row) -> Counter[int]:
-    """Cycles from the last event before each selection, or to the first cycle in which nothing is in flight, and how
-    often."""
+    """How often each latency occurred, in cycles from the last event to the selection, or to the
+    first cycle with the warp drained.
+    """
     found: Counter[int] = Counter()
     last = None
     has_issued = False
@@ -212,7 +218,9 @@ def _measured(driver: _TimedDriver, row: _Row) -> Counter[int]:
 
 
 def check_latencies(bench: Bench) -> None:
-    """Each event allows the warp's next instruction after as many cycles as the issue unit's table says."""
+    """The latency from each event to the warp's next instruction is that of the issue unit's
+    table.
+    """
     drivers: dict[tuple[object, Behaviour], _TimedDriver] = {}
     for row in _ROWS:
         key = row.program, row.behaviour

@@ -1,8 +1,10 @@
-"""The rules of issue in plain Python: which instructions may be selected in a cycle, and which should have been.
+"""Reference model of the issue rules: which instructions may be selected in a cycle, and which
+should have been.
 
-It knows instructions by number and time, where the hardware has counters, and sees everything a cycle after it comes.
-The hardware may be later by a few cycles, which the model does not determine, but never earlier. What could have been
-selected for long is selected, if nothing else is, and in the order of the policy.
+The model counts instructions and cycles where the hardware has counters, and sees every input a
+cycle after it arrives. The hardware may be later by some cycles, which the model does not
+determine, but never earlier. An instruction that has been selectable for long must be selected if
+nothing else is, in the order of the policy.
 """
 
 from collections import Counter, deque
@@ -26,28 +28,35 @@ from testbench.scheduler.branches import PredictedBranch, predicted_branch
 from testbench.scheduler.operation_streams import OPERATION_STREAMS, OperationStream
 
 APART = 2
-"""Cycles between two instructions of a warp, at least."""
+"""The minimum number of cycles between two instructions of a warp."""
 FULL, UNSEEN = 56, 3
-"""With so many instructions in flight a warp does not issue, except a few more until the limit
-takes effect."""
+"""The limit of instructions in flight for a warp, and how many more may issue until it takes
+effect.
+"""
 SLOW = 15
-"""Cycles from an instruction with a quarter of the rate to the warp's next, at least."""
+"""The minimum number of cycles from an instruction at a quarter of the rate to the warp's next one.
+"""
 SURE = 40
-"""Cycles after which a selectable warp is ready in the hardware, with any number of waiting
-events."""
+"""Cycles after which a selectable warp must be ready in the hardware, however many events wait."""
 
 LOOK = 16
-"""Within so many cycles for each warp that there is, the hardware looks whether a DEPBAR.LE is satisfied."""
+"""Cycles per warp of the machine within which the hardware detects that a DEPBAR.LE is satisfied.
+"""
 
 
 class RuleError(Exception):
-    """A selection against the rules."""
+    """A selection violates the rules."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """An instruction that waits. ``depends``: the scoreboards of a DEPBAR; ``at_most``: one of them, and its bound.
-    ``quarter``: it passes the full lanes only."""
+    """An instruction that waits for issue.
+
+    Attributes:
+        depends: The scoreboards of a DEPBAR.
+        at_most: One scoreboard and its bound, of a DEPBAR.LE.
+        quarter: It passes the full lanes only.
+    """
 
     kind: Kind
     control: ControlCode
@@ -62,7 +71,9 @@ class Planned:
 
     @property
     def barriers(self) -> tuple[int, int]:
-        """The barrier fields as units see them: a scoreboard that is named twice counts until all is complete."""
+        """The barrier fields as units receive them: of a scoreboard named twice only the write
+        barrier remains.
+        """
         write, read = self.control.write_barrier, self.control.read_barrier
         return write, NO_BARRIER if read == write else read
 
@@ -77,24 +88,26 @@ class Planned:
 
     @property
     def needs_events(self) -> bool:
-        """Whether it needs room among the events of the lanes: what has no unit, and raises something or is refused."""
+        """Whether it needs room in the event queue of the lanes: it has no unit, and raises a
+        scoreboard or is refused.
+        """
         return KIND_RULES[self.kind].unit is None and (
             bool(self.raises) or self.kind is Kind.REFUSED
         )
 
     @property
     def waits(self) -> frozenset[int]:
-        """The scoreboards that have to be zero before it."""
+        """The scoreboards that must be zero before it issues."""
         return self.depends.union(number for number in range(6) if self.control.wait >> number & 1)
 
     @property
     def predicts(self) -> PredictedBranch | None:
-        """The branch at whose target fetch continues when it issues."""
+        """The branch with its target, if fetch continues there when it issues; None otherwise."""
         return predicted_branch(self.word, self.pc) if self.kind is Kind.FLOW else None
 
     @property
     def last(self) -> bool:
-        """Whether it is the last one of its group."""
+        """Whether it is the last instruction of its group."""
         return self.pc % GROUP_BYTES == GROUP_INSTRUCTIONS * INSTRUCTION_BYTES
 
     @property
@@ -105,10 +118,18 @@ class Planned:
 
 @dataclass
 class Inputs:
-    """What the hardware sees in a cycle. ``group``: warp and instructions; ``result``: warp, pc, terminated;
-    ``completions``: warp, scoreboards, whether an instruction is complete; ``hold``: warps that issue no instruction;
-    ``injects``: what warps are to do in the place of one; ``operations``: the numbers of what is offered, by stream;
-    ``claimed``: for whom fetch claims a place. ``events``: events of the lanes have room, as the hardware says."""
+    """The inputs of the hardware in a cycle.
+
+    Attributes:
+        group: Warp and instructions of an arriving group.
+        claimed: The warp for which fetch claims a buffer.
+        result: Warp, pc, and whether the warp ends.
+        completions: Warp, scoreboards, and whether an instruction is complete.
+        events: The event queue of the lanes has room, as the hardware reports.
+        hold: A mask of warps that may issue no instruction of their program.
+        injects: The kind of operation that replaces a warp's next instruction.
+        operations: The numbers of the offered operations, by stream.
+    """
 
     group: tuple[int, list[Planned]] | None = None
     claimed: int | None = None
@@ -127,8 +148,10 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Selection:
-    """An instruction of a warp, or operations of clients, by stream: one, or one that reads and one that writes; of the
-    instruction, what the hardware says of its kind."""
+    """A selected instruction with its kind, or the streams of selected operations.
+
+    At most one operation reads and one writes.
+    """
 
     warp: int | None = None
     kind: Kind | None = None
@@ -144,50 +167,53 @@ class _Warp:
     earliest: int = 0
     """The first cycle that the last stall count allows."""
     place: int = -1
-    """When it was launched, or offered its turn; in ROUND_ROBIN, or issued."""
+    """The cycle of its launch or of its last yield; in ROUND_ROBIN also of its last issue."""
     results: int = 0
     in_flight: int = 0
     awaits_push: bool = False
-    """The result of a push is to come."""
+    """The result of a push is outstanding."""
     until_result: bool = False
     until_resumed: bool = False
     until_complete: bool = False
     until_redirected: bool = False
-    """Fetch is to continue elsewhere."""
+    """Fetch has yet to be redirected."""
     after: str | None = None
-    """What the instruction behind the last one waits for, in the terms of KindRule."""
+    """What the instruction after the last one waits for, as in KindRule."""
     limit: tuple[int, int] | None = None
     behind: int = 0
     claims: int = 0
     raised: Counter = field(default_factory=Counter)
     able: int = 0
-    """For how many cycles its instruction could have been selected, apart from the lanes."""
+    """Number of cycles in which its next instruction could have been selected, apart from the
+    lanes.
+    """
 
     @property
     def idle(self) -> bool:
-        """Nothing of it is in flight."""
+        """Nothing of the warp is in flight."""
         return not self.in_flight and not self.results
 
     @property
     def limited(self) -> bool:
-        """Whether the DEPBAR.LE before its next instruction puts that off."""
+        """Whether the last DEPBAR.LE still blocks the next instruction."""
         return self.limit is not None and self.raised[self.limit[0]] > self.limit[1]
 
 
 class IssueModel:
-    """Judges every selection.
+    """Checks every selection.
 
     Attributes:
-        redirected: The warp that was redirected in the cycle before, if any, and its pc.
-        flushed: The next instruction of that warp before; the hardware still has it in the cycle of the redirect.
-        revoked: The warp whose flow result led elsewhere in the cycle before; the hardware does not wait for the
-            redirect yet.
-        waited: How many flow results had to wait to redirect fetch.
-        waits: For each warp, the longest time for which others were selected while it could have been.
-        lanes_at, collect_at: From this cycle on the lanes are free; another instruction may have its operands
-            collected.
-        beats: Cycles for which an instruction has them.
-        complete_at: When what passed the full lanes is complete.
+        redirected: Warp and pc of the redirect in the cycle before, if any.
+        flushed: The next instruction of that warp before the redirect; the hardware still has it in
+            that cycle.
+        revoked: The warp whose flow result changed the pc in the cycle before; the hardware does
+            not wait for the redirect yet.
+        waited: Number of flow results that had to wait to redirect fetch.
+        waits: For each warp, the longest time in which it could have been selected but others were.
+        lanes_at, collect_at: The first cycle in which the lanes are free, and in which operands of
+            another instruction may be collected.
+        beats: Cycles for which an instruction occupies the lanes.
+        complete_at: The cycle in which the last instruction of the full lanes is complete.
     """
 
     def __init__(self, params: SmParams, window: int) -> None:
@@ -197,11 +223,11 @@ class IssueModel:
         self.cycle = 0
         self.redirected: list[tuple[int, int]] = []
         self._branches: deque[tuple[int, int, PredictedBranch]] = deque()
-        """When fetch is redirected, warp, and by which branch."""
+        """Predicted branches: the cycle in which fetch is redirected, warp, branch."""
         self._results: deque[tuple[int, int]] = deque()
         """Warps that a flow result redirects, and their pcs."""
         self._waited = deque([False] * _WAIT_SEEN, maxlen=_WAIT_SEEN)
-        """Whether a flow result waited to redirect fetch, after each of the last cycles."""
+        """Whether a flow result waited to redirect fetch, for the last cycles."""
         self.waited = 0
         self.flushed: dict[int, Planned] = {}
         self.revoked: int | None = None
@@ -213,12 +239,17 @@ class IssueModel:
 
     @property
     def redirects_wait(self) -> bool:
-        """Whether the hardware knows that a flow result waits to redirect fetch: nothing for the flow unit becomes
-        ready."""
+        """Whether the hardware has detected that a flow result waits to redirect fetch: then no
+        instruction for the flow unit becomes ready.
+        """
         return self._waited[1]
 
     def step(self, inputs: Inputs, selection: Selection | None) -> Planned | None:
-        """A cycle with these inputs; the instruction that was selected. RuleError if it may not, or others should."""
+        """Executes a cycle with these inputs; returns the selected instruction.
+
+        Raises:
+            RuleError: The selection is not allowed, or another one was due.
+        """
         seen = self._before
         heads = {
             number: head
@@ -259,7 +290,9 @@ class IssueModel:
         return planned
 
     def _head(self, warp: _Warp, kind: Kind | None) -> Planned | None:
-        """What a warp would issue, if it could. What takes the place of an instruction has its stall count."""
+        """The next instruction of a warp, if it is fetched. An injected operation has the stall
+        count of the instruction that it replaces.
+        """
         if not warp.queue:
             return None
         own = warp.queue[0]
@@ -277,15 +310,16 @@ class IssueModel:
         )
 
     def _stall(self, planned: Planned) -> int:
-        """Cycles from an instruction to the warp's next."""
+        """Cycles from an instruction to the warp's next one."""
         least = max(1, self._params.lanes_stall if KIND_RULES[planned.kind].lanes else 0)
         if planned.quarter:
             least = max(self._params.quarter_stall, SLOW)
         return max(planned.control.stall, least)
 
     def may(self, warp: _Warp, planned: Planned, held: bool, inputs: Inputs) -> bool:
-        """Whether an instruction may be selected now, apart from the lanes, if ``inputs`` were
-        those of the cycle before."""
+        """Whether an instruction may be selected now, apart from the lanes, given ``inputs`` in the
+        cycle before.
+        """
         rule = KIND_RULES[planned.kind]
         if (
             not warp.live
@@ -315,7 +349,7 @@ class IssueModel:
             return inputs.events or not planned.needs_events
         if not inputs.rooms[rule.unit] or (rule.unit == "flow" and self._waited[0]):
             return False
-        # A cycle late, others than those that are collected themselves may follow.
+        # One cycle later, instructions that are not collected themselves may follow.
         quiet = self.cycle >= self.collect_at or (
             not rule.collected and self.cycle == self.collect_at - COLLECTING
         )
@@ -349,7 +383,8 @@ class IssueModel:
             raise RuleError(
                 f"warp {number}: {planned.kind} is complete with what passed the full lanes"
             )
-        # Those who could have been selected for long, among the same: what passes the lanes goes first.
+        # Warps that have been selectable for long, of the same class: instructions for the lanes
+        # have priority.
         rivals = [
             other
             for other in ready
@@ -367,16 +402,20 @@ class IssueModel:
         return planned
 
     def late(self, warp: _Warp) -> int:
-        """How many cycles late the hardware may know that scoreboards put off a warp no more."""
+        """The maximum delay in cycles until the hardware detects that scoreboards no longer block a
+        warp.
+        """
         return SURE + (LOOK * len(self.warps) if warp.limit is not None else 0)
 
     def _sure(self, number: int) -> bool:
-        """Whether the hardware has to know that a warp's instruction could have been selected."""
+        """Whether a warp's instruction has been selectable for so long that the hardware must have
+        detected it.
+        """
         warp = self.warps[number]
         return warp.able > self.late(warp)
 
     def _ordered(self, number: int, rivals: list[int], policy: Policy) -> None:
-        """None of the rivals has priority over the warp."""
+        """Raises RuleError if one of the rivals has priority over the warp."""
         tops = {top for top in (*list(self._tops)[-3:], self._top) if top is not None}
         for other in rivals:
             greedy = policy is Policy.GREEDY_THEN_OLDEST
@@ -388,13 +427,15 @@ class IssueModel:
                 raise RuleError(f"warp {number} goes before warp {other}, {policy.name}")
 
     def _favours(self) -> bool:
-        """Whether a warp is favoured, or has just been."""
+        """Whether the current window favours one warp, or did within the last cycles."""
         window = self._window
         turns = {(self.cycle - late) // window % FAVOUR_INTERVAL for late in range(5)}
         return FAVOUR_INTERVAL - 1 in turns
 
     def _late(self, selection: Selection | None, inputs: Inputs, ready: list[int]) -> None:
-        """Nothing is idle that a warp could use."""
+        """Raises RuleError if nothing is selected though a warp must be ready, or an operation has
+        waited too long.
+        """
         late = [number for number in ready if self._sure(number)]
         if selection is None and late:
             raise RuleError(f"nothing is selected, warps {late} could be")
@@ -451,7 +492,7 @@ class IssueModel:
             self.collect_at = self.cycle + 1 + COLLECTING
 
     def _change(self, inputs: Inputs) -> None:
-        """What comes from outside in a cycle, which the next one sees."""
+        """Applies the inputs of a cycle; they take effect in the next one."""
         self.revoked = None
         if inputs.group is not None:
             number, instructions = inputs.group
@@ -479,7 +520,8 @@ class IssueModel:
                 None,
             )
             warp.results += 1
-            # The hardware sees a launch at once, and a selection some cycles later: what comes together is a tie.
+            # The hardware registers a launch at once and a selection some cycles later: if both
+            # occur together, the order is not defined.
             warp.place = self.cycle - _SELECTION_SEEN[inputs.policy]
 
     def _result(self, number: int, pc: int, terminated: bool) -> None:
@@ -497,7 +539,7 @@ class IssueModel:
             warp.live = False
 
     def _redirect(self) -> None:
-        """Fetch continues elsewhere for one warp: by a branch, or else by the oldest flow result that waits for it."""
+        """Redirects fetch for one warp: by a branch, or else by the oldest waiting flow result."""
         self.redirected = []
         has_results = bool(self._results)
         if self._branches and self._branches[0][0] == self.cycle:
@@ -518,14 +560,16 @@ class IssueModel:
 
 
 _WAIT_SEEN = 3
-"""Cycles from the one after which a flow result waits to redirect fetch to the first selection
-that this prevents."""
+"""Cycles from the first cycle after which a flow result waits to redirect fetch, to the first
+selection that this prevents.
+"""
 _BRANCH_CYCLES = 2
-"""Cycles from the selection of a branch to the one before that in which fetch is redirected."""
+"""Cycles from the selection of a branch to the cycle before its redirect."""
 _SELECTION_SEEN = {Policy.GREEDY_THEN_OLDEST: 2, Policy.ROUND_ROBIN: 1}
-"""Cycles from a selection until its warp goes behind the others."""
+"""Cycles from a selection until its warp has the lowest priority."""
 COLLECTING = 3
-"""Cycles, from the one after the selection on, in which an instruction whose operands are collected
-blocks the next one, until the lanes report it."""
+"""Cycles, beginning after the selection, in which an instruction with collected operands blocks the
+next one, before the lanes report it.
+"""
 PATIENCE = 60
-"""Cycles with free lanes after which an operation has gone."""
+"""Cycles with free lanes within which an operation must be selected."""

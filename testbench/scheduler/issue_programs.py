@@ -1,4 +1,6 @@
-"""Programs for the issue unit: what its instructions are does not matter, only how they are scheduled."""
+"""Programs for the issue unit. Their instructions have only the properties that matter for
+scheduling.
+"""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -32,12 +34,12 @@ MIXED: Mapping[Kind, float] = {
     Kind.DEPENDENCY: 2,
     Kind.REFUSED: 0.3,
 }
-"""All kinds, and how often each comes."""
+"""All kinds of instructions, with their relative frequency."""
 _SCOREBOARDS = 6
 
 
 def _planned(random: Random, kind: Kind, pc: int, scoreboards: int, quarters: float) -> Planned:
-    """A random instruction."""
+    """A random instruction; ``quarters`` is the probability that it passes the full lanes only."""
     slow = kind in (Kind.MEMORY, Kind.CONVERSION, Kind.BARRIER_READ, Kind.FLOW_READ)
     chance = 0.8 if slow else 0.1
     write, read = (
@@ -95,8 +97,10 @@ def random_program(
     scoreboards: int = _SCOREBOARDS,
     quarters: float = 0.1,
 ) -> Callable[[int, int], list[Planned]]:
-    """Random groups with so many scoreboards, the same whenever a warp comes by again. Of the instructions of the lanes
-    so many pass the full ones only."""
+    """Random groups with ``scoreboards`` scoreboards, the same whenever a warp fetches them again.
+
+    ``quarters`` is the fraction of the lanes' instructions that pass the full lanes only.
+    """
     known: dict[tuple[int, int], list[Planned]] = {}
 
     def group(warp: int, pc: int) -> list[Planned]:
@@ -114,7 +118,7 @@ def random_program(
 def same_program(
     kind: Kind, control: ControlCode, **others: object
 ) -> Callable[[int, int], list[Planned]]:
-    """The same instruction everywhere; ``others`` are fields of Planned."""
+    """A program that repeats one instruction; ``others`` are fields of Planned."""
     if kind is Kind.FLOW:
         others = {"word": RETURN} | others
     assert GROUP_BYTES == INSTRUCTION_BYTES * (1 + GROUP_INSTRUCTIONS)

@@ -1,8 +1,8 @@
-"""Why warps wait, from the state of their instructions: the hardware's reasons are compared with
-that.
+"""The wait reasons of the issue unit: the reported reason of each warp is compared with the model's
+state.
 
-The hardware's reasons may be late, by the cycles of its detection, but no reason may be wrong for
-longer, and none of higher priority may be missing for longer.
+The hardware may report a reason some cycles late. No reason may be wrong for longer, and none of
+higher priority may be missing for longer.
 """
 
 from collections.abc import Set
@@ -14,7 +14,7 @@ from testbench.scheduler.issue_model import FULL, Inputs, IssueModel, Planned, R
 __all__ = ["HELD", "Waits"]
 
 HELD = frozenset({WaitReason.FLOW, WaitReason.DRAIN, WaitReason.RESUME, WaitReason.TRAP})
-"""What counts as held."""
+"""Reasons that count as held."""
 _ORDER = (
     WaitReason.NOT_LIVE,
     WaitReason.FLOW,
@@ -29,16 +29,19 @@ _ORDER = (
     WaitReason.LANES,
     WaitReason.READY,
 )
-"""Of several reasons the first one is reported. DRAIN comes from the last instruction, or from the
-next one."""
+"""Reasons by priority: the first one that holds is reported. DRAIN may be due to the previous
+instruction or to the next one.
+"""
 _BEHIND, _BEFORE = (place for place, reason in enumerate(_ORDER) if reason is WaitReason.DRAIN)
 _FETCH, _SCOREBOARD, _LANES = map(
     _ORDER.index, (WaitReason.FETCH, WaitReason.SCOREBOARD, WaitReason.LANES)
 )
 _KNOWN = {WaitReason.NOT_LIVE: 0, WaitReason.TRAP: 0, WaitReason.UNIT: 2}
-"""Cycles for which a reason may hold before the hardware knows; of the others _COUNTED."""
+"""Maximum delay in cycles until the hardware reports a reason that holds; for the other reasons
+_COUNTED.
+"""
 _COUNTED = 3
-"""What an instruction takes from its selection until it is counted."""
+"""Cycles from the selection of an instruction until it is counted."""
 _OVER = {
     WaitReason.NOT_LIVE: 0,
     WaitReason.TRAP: 0,
@@ -49,26 +52,34 @@ _OVER = {
     WaitReason.UNIT: 2,
     WaitReason.LANES: 0,
 }
-"""Cycles for which a reason may be reported that is no longer true; for the others the model's
-number."""
+"""Maximum number of cycles for which a reason may be reported after it has ended; for the other
+reasons the model's delay.
+"""
 _COMPLETE, _RESULTS = "complete", "results"
 _LONG_AGO = -1000
 
 
 @dataclass
 class _Account:
-    """Of a warp: for each place of the order since when it has held, and when it held last; when each scoreboard was
-    raised last, when instructions were in flight, and when flow results were to come."""
+    """The history of a warp.
+
+    Attributes:
+        since: For each place of the order, the cycle since when its reason holds; None if it does
+            not.
+        last: For each place of the order, the last cycle in which its reason held.
+        up: The last cycle in which each scoreboard was raised, instructions were in flight, or flow
+            results were outstanding.
+    """
 
     since: list[int | None] = field(default_factory=lambda: [None] * len(_ORDER))
     last: list[int] = field(default_factory=lambda: [_LONG_AGO] * len(_ORDER))
     up: dict[int | str, int] = field(default_factory=dict)
     ready: bool = False
-    """In the cycle before it could issue, apart from the lanes."""
+    """In the cycle before it could have issued, apart from the lanes."""
 
 
 class Waits:
-    """What the reasons have to be, in the cycles of a model.
+    """Checks the reported wait reasons against a model.
 
     Attributes:
         counts: How often each reason was reported.
@@ -80,8 +91,12 @@ class Waits:
         self.counts = dict.fromkeys(WaitReason, 0)
 
     def check(self, reasons: list[WaitReason], inputs: Inputs) -> None:
-        """Before the model's step with the inputs of a cycle: the reasons reported for the warps in
-        it. RuleError if a reason does not hold, or one that goes before it does."""
+        """Checks the reported reasons of all warps. Call it before the model's step with the inputs
+        of the cycle.
+
+        Raises:
+            RuleError: A reason does not hold, or one of higher priority does.
+        """
         cycle = self._model.cycle
         for number, (reason, warp, account) in enumerate(
             zip(reasons, self._model.warps, self._accounts, strict=True)
@@ -107,18 +122,18 @@ class Waits:
                 warp.limit is not None and cycle - warp.issued <= late
             )
             perhaps[_ORDER.index(WaitReason.UNIT)] |= self._shuts_out(number)
-            # The instruction after the one that issued has to wait for the bus if others use it.
+            # The instruction after the last one has to wait for the bus if others use it.
             perhaps[_FETCH] |= cycle == warp.issued + 1
             for place, holds in enumerate(held):
                 since = account.since[place]
                 account.since[place] = (cycle if since is None else since) if holds else None
                 account.last[place] = cycle if holds or perhaps[place] else account.last[place]
-            # What a redirected warp had before is thrown away in this cycle.
+            # The buffered instructions of a redirected warp are flushed in this cycle.
             if number not in {redirected for redirected, _ in self._model.redirected}:
                 self._compare(number, reason, account, inputs)
 
     def _compare(self, number: int, reason: WaitReason, account: _Account, inputs: Inputs) -> None:
-        """The reason reported for a warp."""
+        """Checks the reason reported for a warp."""
         model = self._model
         late = _OVER.get(reason, model.late(model.warps[number]))
         places = [
@@ -132,15 +147,18 @@ class Waits:
         for place, since in enumerate(account.since[: min(places[0], _LANES)]):
             if since is not None and model.cycle - since > _KNOWN.get(_ORDER[place], _COUNTED):
                 raise RuleError(f"warp {number} waits for {_ORDER[place].name}, not {reason.name}")
-        # Who could issue in the cycle before asks for the lanes in this one.
+        # A warp that could issue in the cycle before requests the lanes in this one.
         busy = reason is WaitReason.READY and account.since[_LANES] is not None
         if busy and account.ready and number not in inputs.injects:
             raise RuleError(f"warp {number} waits for {WaitReason.LANES.name}, not {reason.name}")
         account.ready = busy
 
     def _holds(self, number: int, inputs: Inputs, up: Set[int | str]) -> list[bool]:
-        """For each place of the order whether it holds, with these scoreboards and counts that are
-        not zero; LANES for an instruction that passes them, with any other reason."""
+        """For each place of the order, whether its reason holds, given the nonzero scoreboards and
+        counts ``up``.
+
+        LANES is set for an instruction that needs the lanes, whatever else holds.
+        """
         model, held = self._model, [False] * len(_ORDER)
         warp, cycle = model.warps[number], model.cycle
         for reason, holds in (
@@ -170,7 +188,9 @@ class Waits:
         return held
 
     def _room(self, planned: Planned, inputs: Inputs) -> bool:
-        """Whether a unit has room for an instruction; of what has none, whether events that it ends with have."""
+        """Whether the unit of an instruction has room; without a unit, whether the event queue has,
+        if it needs that.
+        """
         unit = KIND_RULES[planned.kind].unit
         if unit is None:
             return inputs.events or not planned.needs_events
@@ -180,8 +200,9 @@ class Waits:
         return bool(inputs.rooms[unit]) and not (unit in ("flow", "barrier") and collects)
 
     def _shuts_out(self, number: int) -> bool:
-        """Whether another instruction may keep a warp's next one from its unit: one whose operands are to be collected,
-        or one that has passed the full lanes."""
+        """Whether another instruction may block a warp's next one: one whose operands are
+        collected, or one that has passed the full lanes.
+        """
         model, queue = self._model, self._model.warps[number].queue
         if not queue:
             return False

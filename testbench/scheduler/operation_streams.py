@@ -1,4 +1,6 @@
-"""The streams on which units offer gathers and writes to issue, as the drivers of both issue units name them."""
+"""The streams on which units offer gathers and writes to issue, as named by the drivers of both
+issue units.
+"""
 
 from enum import Enum
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ __all__ = [
 
 
 class OperationKind(Enum):
-    """What an operation does with the registers."""
+    """Whether an operation reads or writes registers."""
 
     GATHER = "gather"
     WRITE = "write"
@@ -35,6 +37,6 @@ OPERATION_STREAMS = (*GATHERS, *WRITES)
 
 
 def offers_of(issue: Any) -> dict[OperationStream, Any]:
-    """The ports of an issue unit, by stream."""
+    """The offer port of an issue unit for each stream."""
     ports = (*issue.gather_offers, *issue.write_offers)
     return dict(zip(OPERATION_STREAMS, ports, strict=True))

@@ -1,4 +1,6 @@
-"""Drives the issue unit of a serial machine as fetch and the other units do, and keeps account of every warp."""
+"""Drives the issue unit of a serial machine as fetch and the other units do, and tracks the state
+of every warp.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,17 +29,27 @@ _CLIENTS = {
 }
 _AT_ONCE = Kind.NOTHING, Kind.DEPENDENCY
 LATENCY = 2
-"""Cycles from an operation that is taken until it leaves."""
+"""Cycles from an operation taken to its output."""
 _SLACK = 12
-"""Cycles, beside some for each warp, within which something is selected if a warp may issue."""
+"""Cycles, besides some per warp, within which a warp that may issue must be selected."""
 
 
 @dataclass(frozen=True)
 class Chances:
-    """How the units around behave. Chances are those in a cycle: that all units have room, that the lanes are busy,
-    that a warp is held for some cycles, that it is to enter a trap or leave it, that a free slot is launched; or of an
-    instruction: that a flow instruction goes elsewhere, that it ends its warp, that a unit asks for an operation.
-    ``fetch``, ``under_way``: least and most cycles from what is wanted to what comes, from an instruction to its end.
+    """Random behaviour of the units around issue.
+
+    Attributes:
+        fetch: Range in cycles from a fetch request to the instruction.
+        under_way: Range in cycles from an instruction to its completion.
+        room: Probability, per cycle, that all units have room.
+        holds: Probability, per cycle, that a warp is held for some cycles.
+        injects: Probability, per cycle, that a warp has to enter or to leave a trap.
+        branches: Probability, per flow instruction, that it changes the pc.
+        ends: Probability, per flow instruction, that it ends its warp.
+        operations: Probability, per instruction, that its unit requests an operation.
+        busy: Probability, per cycle, that the lanes are busy.
+        launches: Probability, per cycle, that a free slot is launched.
+        policy: The scheduling policy.
     """
 
     fetch: tuple[int, int] = (3, 9)
@@ -55,7 +67,7 @@ class Chances:
 
 @dataclass
 class _Warp:
-    """What is known of a warp: ``pc`` of its next instruction; who begins has none yet."""
+    """The state of a warp. ``pc`` is that of its next instruction; undefined while ``begins``."""
 
     live: bool = False
     begins: bool = False
@@ -64,14 +76,16 @@ class _Warp:
     held: int = 0
     injects: Kind | None = None
     able: int = 0
-    """Cycles in which it could have been selected, or would have been, without others."""
+    """Number of cycles in which it could have been selected, apart from other warps."""
     passed: int = 0
-    """Instructions of others meanwhile."""
+    """Number of instructions of other warps selected meanwhile."""
 
 
 @dataclass
 class _Flight:
-    """What is under way: when it ends, and how; operations that its unit asks for."""
+    """The instruction in flight: the cycle in which it ends, its result, and the operations that
+    its unit requests.
+    """
 
     warp: int
     planned: Planned | None
@@ -84,12 +98,13 @@ class _Flight:
 
 
 class SerialIssueDriver(UnitDriver):
-    """Runs for a number of cycles.
+    """Runs the issue unit of a serial machine for a number of cycles.
 
     Attributes:
-        selected: Cycle, warp and kind of what was selected.
-        operations: Those that passed.
-        passed: The most instructions of others that were selected while a warp could have been.
+        selected: Cycle, warp and kind of each selection.
+        operations: The streams of the operations taken.
+        passed: The maximum number of instructions of other warps selected while a warp could have
+            been.
     """
 
     def __init__(
@@ -111,9 +126,10 @@ class SerialIssueDriver(UnitDriver):
         self._resumes: list[tuple[int, int]] = []
         self._given: dict[str, Any] = {}  # events of the cycle
         self._idle = 0
-        self._passing: list[tuple[int, OperationStream, _Flight]] = []  # when operations leave
+        # output cycle of operations taken
+        self._passing: list[tuple[int, OperationStream, _Flight]] = []
         self._room = False
-        self._busy = False  # the lanes are
+        self._busy = False  # the lanes are busy
 
     async def _drive(self, ctx: Any, cycles: int) -> None:
         dut = self.dut
@@ -212,7 +228,7 @@ class SerialIssueDriver(UnitDriver):
             self._play(ctx)
 
     def _operate(self, ready: dict[OperationStream, int], out: dict[OperationKind, Any]) -> None:
-        """What was taken in this cycle has passed."""
+        """Checks the operation taken in this cycle, and compares the operations at the outputs."""
         flight = self._flight
         asked = flight.operations[0] if flight is not None and flight.operations else None
         for stream, is_ready in ready.items():
@@ -262,7 +278,9 @@ class SerialIssueDriver(UnitDriver):
         )
 
     def _progress(self, comes: bool, number: int) -> None:
-        """Something is selected when something could be, and every warp has its turn."""
+        """Checks that a warp that may issue is selected in time, and counts the selections of other
+        warps.
+        """
         free = self._flight is None and self._room and any(self._may(warp) for warp in self._warps)
         self._idle = 0 if comes or not free else self._idle + 1
         if self._idle > 2 * self.params.warps + _SLACK + self.chances.fetch[1]:
@@ -273,7 +291,7 @@ class SerialIssueDriver(UnitDriver):
             self.passed = max(self.passed, warp.passed)
 
     def _issued(self, left: Any) -> None:
-        """What was selected: it may be, and is what the program has there."""
+        """Checks that the selection is allowed, and compares it with the program."""
         expect, random, chances = self.bench.expect, self.bench.random, self.chances
         number, kind, warp = left.warp, Kind(left.kind), self._warps[left.warp]
         expect("nothing else is under way", self._flight, None)
@@ -332,13 +350,13 @@ class SerialIssueDriver(UnitDriver):
         self._flight = None if kind in _AT_ONCE else flight
 
     def _at(self, number: int, pc: int) -> Planned:
-        """The instruction there."""
+        """The instruction of a warp at a pc."""
         return next(
             each for each in self.program(number, pc & -32) if each.pc == instruction_address(pc)
         )
 
     def _play(self, ctx: Any) -> None:
-        """What happens in the next cycle."""
+        """Chooses the events of the next cycle."""
         dut, random, chances, now = self.dut, self.bench.random, self.chances, self.cycle
         self._room, self._busy = random.random() < chances.room, random.random() < chances.busy
         ctx.set(dut.collecting, self._busy)
@@ -381,7 +399,7 @@ class SerialIssueDriver(UnitDriver):
         offer(ctx, dut.group, group)
 
     def _give(self, ctx: Any) -> None:
-        """Operations of what is under way, and how it ends."""
+        """Offers operations of the instruction in flight, and completes it."""
         dut, random, flight, now = self.dut, self.bench.random, self._flight, self.cycle
         given: dict[str, Any] = dict.fromkeys(("result", "lanes", *COMPLETING))
         asked = flight.operations[0] if flight is not None and flight.operations else None
@@ -408,7 +426,7 @@ class SerialIssueDriver(UnitDriver):
         self._given = given
 
     def _begin(self, ctx: Any) -> None:
-        """Warps begin, in slots that are free; then everything that was said is given."""
+        """Launches warps in free slots, and applies all events of the cycle to the ports."""
         random, given, now = self.bench.random, self._given, self.cycle
         free = [number for number, warp in enumerate(self._warps) if not warp.live]
         given["launched"] = None
@@ -433,7 +451,7 @@ class SerialIssueDriver(UnitDriver):
         ctx.set(self.dut.resume, given["resume"])
 
     def _change(self) -> None:
-        """What was given in this cycle is known from the next one on."""
+        """Applies the events of this cycle to the tracked state."""
         given, flight = self._given, self._flight
         if not given:
             return

@@ -1,9 +1,9 @@
-"""Fetch and issue: every group against the memory, every selection against the rules; and how fast.
+"""Fetch and issue: groups against the memory, selections against the issue rules, issue rates.
 
-Fetch gets random programs and those of the kernels, behind an irregular memory, with redirects at any
-time. Issue gets random instructions and units that behave at random; a model in Python computes
-what may be selected, and what should have been. Joined they run loops that show how many
-instructions leave in a cycle, and when.
+Fetch runs random programs and those of the kernels, with irregular memory latency and redirects at
+any time. Issue gets random instructions and units with random behaviour; a Python model computes
+which instructions may be selected, and which should have been. Connected, they run loops that
+measure the issue rate and its latencies.
 """
 
 import itertools
@@ -43,10 +43,10 @@ _LOAD, _LOADS, _WAIT = (
     (Kind.DEPENDENCY, Kind.NOTHING, Kind.NOTHING),
 )
 _DEEP_GROUPS = 16
-"""Groups until a DEPBAR.LE: 45 loads, more than half of what a counter can count."""
+"""Groups before a DEPBAR.LE: 45 loads, more than half of the range of a counter."""
 _DEEP_LIMITS = (5, 20, 35, 44)
 _LOOP = 24
-"""Instructions of the loops whose speed is measured."""
+"""Instructions of the loops whose rate is measured."""
 
 
 def _fetch(bench: Bench, what: str, driver: FetchDriver, cycles: int) -> None:
@@ -60,8 +60,9 @@ def _fetch(bench: Bench, what: str, driver: FetchDriver, cycles: int) -> None:
 
 
 def check_fetch(bench: Bench, base: SmParams = _PIPELINED, least: int = 1200) -> None:
-    """Random programs, larger than the caches and not; redirects to anywhere; caches emptied now and then. At least so
-    many cycles of each."""
+    """Random programs, larger and smaller than the caches, with redirects to any pc and invalidated
+    caches; at least ``least`` cycles of each.
+    """
     cycles = 20_000 if bench.thorough else least
     for warps, registers, groups, behaviour, restart in (
         (4, 40, 20, QUICK, 0),
@@ -76,7 +77,7 @@ def check_fetch(bench: Bench, base: SmParams = _PIPELINED, least: int = 1200) ->
 
 
 def check_kernels(bench: Bench) -> None:
-    """The code of the kernels, from every group of it on."""
+    """The code of the kernels, fetched from every group on."""
     for kernel, level in bench.progress(
         list(itertools.product(RUNS.values() if bench.thorough else [RUNS[SHOWN]], LEVELS)),
         "kernels",
@@ -89,7 +90,7 @@ def check_kernels(bench: Bench) -> None:
 def _issue(
     bench: Bench, what: str, cycles: int, params: SmParams, program: Program, behaviour: Behaviour
 ) -> IssueDriver:
-    """Runs a program; returns the driver, which knows what was selected."""
+    """Runs a program on the issue unit; returns the driver with its selections."""
     driver = IssueDriver(bench, params, program, behaviour)
     driver.run(cycles)
     bench.checked(f"cycles, {what}", driver.cycle)
@@ -100,7 +101,9 @@ def _issue(
 
 
 def check_rules(bench: Bench) -> None:
-    """All kinds of instructions, both policies, every number of lanes; units with little room, late completions."""
+    """All kinds of instructions, both policies, every number of lanes; units with little room and
+    late completions.
+    """
     cycles = 20_000 if bench.thorough else 700
     for warps, lanes, behaviour in (
         (4, 8, Behaviour()),
@@ -139,11 +142,16 @@ def check_rules(bench: Bench) -> None:
 
 
 def check_edges(bench: Bench) -> None:
-    """Loads that all wait for the scoreboard that each raises. Loads that fill a scoreboard, which stop before it is
-    full. Indexed branches among pushes of other warps, which wait while the branch's operands are collected.
-    Instructions of the trap unit, which wait for the results of pushes before them. Refused ones and those of the trap
-    unit, beside which nothing that passes the full lanes only may be complete. One scoreboard, often raised and lowered
-    at the same time.
+    """Corner cases of the rules.
+
+    - Loads that wait for the scoreboard that each of them raises.
+    - Loads that fill a scoreboard: issue stops before it overflows.
+    - Indexed branches among pushes of other warps, which wait while the operands of the branch are
+      collected.
+    - Instructions of the trap unit, which wait for the results of earlier pushes.
+    - Refused instructions and those of the trap unit: none may complete together with an
+      instruction of the full lanes.
+    - One scoreboard that is often raised and lowered in the same cycle.
     """
     mixed = partial(random_program, bench.random)
     _issue(
@@ -199,7 +207,7 @@ def check_edges(bench: Bench) -> None:
 
 
 def check_policies(bench: Bench) -> None:
-    """Which warp is selected when all are ready, and the lanes are free every four cycles."""
+    """The selected warp when all are ready and the lanes are free every four cycles."""
     cycles = 800
     for policy, no_yield, changes in (
         (Policy.GREEDY_THEN_OLDEST, 1, "few"),
@@ -223,7 +231,7 @@ def check_policies(bench: Bench) -> None:
 
 
 def check_waits(bench: Bench) -> None:
-    """A ready warp issues within a number of windows for each warp, with any load of the lanes."""
+    """A ready warp issues within a bounded number of windows per warp, at any load of the lanes."""
     for kind, warps, lanes, operations in (
         (Kind.LANES, 2, 8, 0.0),
         (Kind.LANES, 2, 4, 0.0),
@@ -250,7 +258,9 @@ def check_waits(bench: Bench) -> None:
 
 
 def check_operations(bench: Bench) -> None:
-    """How many instructions go between operations, when warps are ready and operations are always offered."""
+    """The number of instructions between two operations, when warps are always ready and operations
+    always offered.
+    """
     for what, streams, between in (
         ("gathers", GATHERS, 2),
         ("writes", WRITES, 7),
@@ -270,9 +280,11 @@ def check_operations(bench: Bench) -> None:
 
 
 def check_limits(bench: Bench) -> None:
-    """A warp whose DEPBAR.LE is satisfied continues, at once if nothing else happens, and soon even
-    if scoreboards of others are lowered in every cycle; not before, whichever scoreboard that
-    names, and however high."""
+    """A warp with a satisfied DEPBAR.LE continues at once if nothing else happens, and soon if
+    other warps lower scoreboards every cycle.
+
+    It does not continue earlier, for any scoreboard and bound.
+    """
 
     def group(kinds: Sequence[Kind], scoreboard: int, most: int, pc: int) -> list[Planned]:
         word = encode("DEPBAR", "at_most", scoreboard=scoreboard, count=most, wait=0, at_most=1)
@@ -344,7 +356,9 @@ def check_limits(bench: Bench) -> None:
 
 
 def check_stalls(bench: Bench) -> None:
-    """A stall count is what passes between two instructions of a warp; less than two cycles are two."""
+    """A stall count is the distance of two instructions of a warp in cycles; less than two counts
+    as two.
+    """
     for stall in (0, 1, 2, 3, 4, 7, 15):
         driver = _issue(
             bench,
@@ -363,7 +377,7 @@ def check_stalls(bench: Bench) -> None:
 
 
 def check_rates(bench: Bench) -> None:
-    """Instructions a cycle, out of the cache."""
+    """Instructions per cycle with a warm instruction cache."""
     add = encode("IADD", "r", Rd=1, Ra=2, Rb=3)
     constant = encode("IADD", "c", Rd=1, Ra=2, offset=16)
     push = encode("SSY", "i", target=0)
@@ -402,7 +416,7 @@ def check_rates(bench: Bench) -> None:
 
 
 def record(bench: Bench) -> None:
-    """A loop on two warps, for the waveform."""
+    """Runs a loop on two warps for the waveform."""
     words = [
         encode("SSY", "i", target=0),
         *[encode("IADD", "c", Rd=1, Ra=2, offset=16)] * 6,
@@ -416,7 +430,7 @@ def record(bench: Bench) -> None:
 
 
 def traces_of(driver: FrontDriver) -> View:
-    """What is worth seeing of the units."""
+    """The traced signals of the units."""
     fetch, issue = driver.dut.fetch, driver.dut.issue
     memory, group, issued = fetch.memory, fetch.group.payload, issue.instruction.payload
     warps: dict[str, Callable[[], object] | object] = {
@@ -465,7 +479,7 @@ def traces_of(driver: FrontDriver) -> View:
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     for check in (
         check_fetch,
         check_kernels,

@@ -1,5 +1,6 @@
-"""The queue of dispatched instructions: nothing is lost, the order is kept, and its whole room is
-used."""
+"""The queue of dispatched instructions: no instruction is lost, the order is kept, and its capacity
+is used.
+"""
 
 from random import Random
 from typing import Any
@@ -13,15 +14,17 @@ from testbench.simulation import simulate
 
 _LAYOUT = data.StructLayout({"number": 16})
 _DISPATCHES = 5
-"""Cycles from being known as ready, with the room of that cycle, to the dispatch."""
+"""Cycles from the ready instruction, with room in that cycle, to its dispatch."""
 _PLACES = 16
 
 
 def play(cycles: int, *, decoding: int, bypass: bool, takes: float) -> tuple[list[int], int, int]:
-    """Makes ready whenever there is room; ``takes`` is how often the unit takes the next one.
+    """Makes an instruction ready whenever there is room; ``takes`` is the probability that the unit
+    takes one in a cycle.
 
-    Returns what was taken, how much at most was between selection and the unit, and how much was taken in the cycle in
-    which it arrived.
+    Returns:
+        The instructions taken, the maximum number between selection and unit, and how many were
+        taken in the cycle of their arrival.
     """
     queue, random = DispatchQueue(_LAYOUT, decoding=decoding, bypass=bypass), Random(1)
     taken: list[int] = []
@@ -64,7 +67,9 @@ def test_nothing_is_lost(decoding, bypass, takes):
 @pytest.mark.parametrize("bypass", [False, True])
 @pytest.mark.parametrize("takes", [0.02, 0.5, 1.0])
 def test_one_place_holds_what_is_under_way(bypass, takes):
-    """One instruction at a time: the next one is selected when the unit has taken the last, and nothing else comes."""
+    """With a capacity of one the next instruction is selected when the unit has taken the last
+    one.
+    """
     queue, random = DispatchQueue(_LAYOUT, places=1, bypass=bypass), Random(2)
     taken: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The fetch unit: its predecoder against the instruction table, the whole against the memory."""
+"""The fetch unit: its predecoder against the instruction table, its groups against the memory."""
 
 import random
 from dataclasses import replace
@@ -39,7 +39,7 @@ passes = partial(simulation.passes, "scheduler")
 
 
 def kernel_words():
-    """Every word of some kernels."""
+    """Every instruction word of some kernels."""
     words = set()
     for kernel in list(RUNS.values())[::9]:
         launch = build(kernel, "O3")
@@ -51,13 +51,13 @@ def kernel_words():
 
 
 def table_words(source):
-    """Words of all forms, others, and some of kernels."""
+    """Words of all forms, undefined words, and words of kernels."""
     words = [random_word(source) for _ in range(1500)] + kernel_words()[:500]
     return words + [form.match | source.getrandbits(64) & ~form.mask for form in FORMS]
 
 
 def compare_with_table(got, word, registers, parameters):
-    """What a predecoder says. Returns the error."""
+    """Compares the outputs of a predecoder with the instruction table; returns the error."""
     form, error = find(word), encoding_error(word, registers, *parameters)
     assert got.error == error.value, f"{word:#018x}, {registers} registers"
     assert got.kind is (kind_of(form) if form and error is WarpError.NONE else Kind.REFUSED), (
@@ -230,8 +230,9 @@ def test_caches_are_emptied_while_warps_run(params):
 
 
 def test_redirects_while_lines_and_constants_are_waited_for():
-    """A program larger than the cache: a warp that was just redirected misses, cannot continue, and
-    another one is."""
+    """In a program larger than the cache a redirected warp misses and can't continue while another
+    one is redirected.
+    """
 
     def body(bench: Bench) -> None:
         image = random_image(bench.random, 150, 40)
@@ -250,7 +251,9 @@ def test_redirects_while_lines_and_constants_are_waited_for():
 
 @BOTH
 def test_what_was_written_is_seen_behind_an_invalidation(params):
-    """The same line before, and after: from the cache until that is emptied."""
+    """A written line is read from the cache until the cache is invalidated, and from memory
+    afterwards.
+    """
     old, new = (Image(bytes([kind]) * 256, {}, 40) for kind in (1, 2))
     words, dut = [], units_of(params).fetch(params)
     server = MemoryServer(dut.memory, old.memory, MemoryBehaviour(), random.Random(0))
@@ -295,7 +298,7 @@ def test_a_pc_outside_of_the_program_is_a_fault_of_memory(params):
 
 
 class Wrong(Image):
-    """An image that expects something else of one instruction in each group."""
+    """An image with a wrong expectation for one instruction of each group."""
 
     change: dict = {}
 

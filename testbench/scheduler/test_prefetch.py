@@ -1,4 +1,4 @@
-"""Lines that the fetch unit requests before a warp misses them."""
+"""Prefetch: lines that the fetch unit requests before a warp misses them."""
 
 import random
 from dataclasses import dataclass, field
@@ -22,18 +22,19 @@ IN_LINE = 6
 """Instructions of a line."""
 LATENCY = 20
 DELIVERY = 9
-"""Cycles from the answer with a line to the next answer: the loader takes it, then its words
-come."""
+"""Cycles from the response with a line to the next response: the loader takes the line, then
+receives its words.
+"""
 LOOKUP = 4
-"""Cycles from a lookup that misses to the next one of the same warp, if it need not wait."""
+"""Cycles from a lookup that misses to the next one of the same warp, without contention."""
 
 
 @dataclass
 class Fetched:
-    """A fetch unit whose memory answers after LATENCY cycles, driven by a testbench.
+    """A fetch unit whose memory responds after LATENCY cycles, driven by a testbench.
 
     Attributes:
-        requests: Cycle and line of each request, counted from the program's first line.
+        requests: Cycle and line of each request, relative to the program's first line.
         groups: Cycle, warp, pc and payload of each group.
     """
 
@@ -44,7 +45,7 @@ class Fetched:
     cycle: int = 0
 
     def run(self, body: Any) -> None:
-        """Runs a testbench to its end."""
+        """Runs a testbench process to its end."""
         behaviour = MemoryBehaviour(latency=(LATENCY, LATENCY))
         server = MemoryServer(self.dut.memory, self.image.memory, behaviour, random.Random(0))
 
@@ -68,14 +69,14 @@ class Fetched:
                 self.groups.append((self.cycle, group.warp, group.pc, group))
 
     async def redirect(self, ctx: Any, warp: int, pc: int) -> None:
-        """The warp goes on elsewhere."""
+        """Redirects a warp."""
         ctx.set(self.dut.redirect.valid, 1)
         ctx.set(self.dut.redirect.payload, {"warp": warp, "pc": pc})
         await ctx.tick()
         ctx.set(self.dut.redirect.valid, 0)
 
     async def fetch(self, ctx: Any, warp: int, pc: int) -> Any:
-        """The group at a pc, alone: the warp has room for no other one."""
+        """Fetches the group at a pc; the warp has room for no other one."""
         ctx.set(self.dut.room, 0)
         before = len(self.groups)
         await self.redirect(ctx, warp, pc)
@@ -88,14 +89,14 @@ class Fetched:
 
     @property
     def lines(self) -> list[int]:
-        """The lines that were requested."""
+        """The requested lines."""
         return [line for _, line in self.requests]
 
 
 def program(
     lines: int, branches: dict[int, int] | None = None, control: ControlCode | None = None
 ) -> Image:
-    """NOPs, and from some instructions branches to the first instruction of a line."""
+    """NOPs, with branches at some instructions to the first instruction of a line."""
     words = [NOP] * (lines * IN_LINE)
     for place, line in (branches or {}).items():
         words[place] = encode("BRA", "i", target=offset(place, line * IN_LINE))
@@ -144,7 +145,7 @@ def test_a_branch_that_a_warp_does_not_come_to_has_no_line_requested():
     unit = Fetched(program(12, {0: 9}))
 
     async def body(ctx: Any) -> None:
-        await unit.fetch(ctx, 0, 0x10)  # behind the branch
+        await unit.fetch(ctx, 0, 0x10)  # after the branch
         await ctx.tick().repeat(2 * LATENCY)
 
     unit.run(body)
@@ -152,7 +153,7 @@ def test_a_branch_that_a_warp_does_not_come_to_has_no_line_requested():
 
 
 def test_a_branch_does_not_evict_a_line():
-    """The target has the place of the line that the warp is in."""
+    """The prefetched target must not replace the line of the warp's current pc."""
     unit = Fetched(program(LINES + 4, {1: LINES}))
 
     async def body(ctx: Any) -> None:
@@ -179,8 +180,11 @@ def test_the_next_line_may_evict_another_one():
 
 
 def test_a_miss_is_not_delayed_by_lines_that_are_prefetched():
-    """But by the words of one of them, and by another lookup when one comes in the cycle of the
-    miss. Lines of three branches are named, two of which are in flight."""
+    """A miss is delayed at most by the words of one prefetched line, and by another lookup in the
+    cycle of the miss.
+
+    The lines of three branches are to be prefetched; two of them are in flight.
+    """
     unit = Fetched(program(40, {1: 9, 4: 12, 7: 15}))
     cycles = []
 
@@ -191,7 +195,7 @@ def test_a_miss_is_not_delayed_by_lines_that_are_prefetched():
 
     async def body(ctx: Any) -> None:
         await fetch_missed(ctx, 20)
-        await unit.fetch(ctx, 0, 0x18)  # behind the first branch
+        await unit.fetch(ctx, 0, 0x18)  # after the first branch
         await ctx.tick().repeat(3 * LATENCY)
         for group in range(3):
             await unit.fetch(ctx, 0, group * GROUP_BYTES)
@@ -219,7 +223,7 @@ def test_a_line_beyond_the_end_of_memory_is_an_error_only_of_a_warp_that_comes_t
 
 
 def test_what_was_prefetched_does_not_outlive_an_invalidation():
-    """A line that is in the cache, and one that is in flight."""
+    """An invalidation drops a prefetched line in the cache and one in flight."""
     size = 2 * FIRST_LINES * LINE_BYTES
     unit = Fetched(Image(bytes([1]) * size, {}, 40))
     words = []
@@ -242,7 +246,9 @@ def test_what_was_prefetched_does_not_outlive_an_invalidation():
 
 
 def test_a_grid_begins_with_its_kernels_first_lines_and_the_constants_that_are_read_first():
-    """As soon as the caches are empty, and not while they are held empty."""
+    """The lines are requested as soon as the caches are empty, and not while they are held
+    empty.
+    """
     entry = 2
     bank = bytes(0x180)
     unit = Fetched(image_of([NOP] * (LINES * IN_LINE), ControlCode(1), {0: bank}))

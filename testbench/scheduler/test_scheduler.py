@@ -1,4 +1,6 @@
-"""The issue unit: selections against the model of its rules, and the speed of fetch and issue joined."""
+"""The issue unit: selections against the model of its rules, and the rate of fetch and issue
+connected.
+"""
 
 import itertools
 from dataclasses import replace
@@ -80,7 +82,7 @@ def test_warps_share_the_issue_slots_at_the_documented_rates():
 
 
 def other_kind(kind, **changes):
-    """The model with another rule for a kind."""
+    """The issue model with another rule for a kind."""
     return pytest.param(
         lambda monkeypatch: monkeypatch.setitem(
             issue_model.KIND_RULES, kind, replace(issue_model.KIND_RULES[kind], **changes)
@@ -90,7 +92,7 @@ def other_kind(kind, **changes):
 
 
 def other_number(name, change):
-    """The model with another number in the place of one of its own."""
+    """The issue model with one of its constants changed."""
     return pytest.param(
         lambda monkeypatch: monkeypatch.setattr(
             issue_model, name, change(getattr(issue_model, name))
@@ -134,7 +136,7 @@ def test_another_rule_is_seen(monkeypatch, change):
     "reason", [reason for reason in WaitReason if reason is not WaitReason.READY]
 )
 def test_another_reason_is_seen(reason):
-    """A warp that is reported as ready when it waits for this."""
+    """A warp that waits for this reason but is reported as ready is detected."""
 
     def body(bench: Bench) -> None:
         driver = IssueDriver(
@@ -202,7 +204,7 @@ def test_a_serial_machine_has_one_instruction_under_way(chances):
 
 
 def test_a_serial_machine_changes_warps_at_flow_instructions_if_it_is_greedy():
-    """But not between the others, with any requests of those."""
+    """It changes warps only at flow instructions, also with requests of other warps."""
 
     def body(bench: Bench) -> None:
         driver = SerialIssueDriver(

@@ -1,4 +1,6 @@
-"""The scoreboards of the issue unit by themselves: they report an event that nothing has led to."""
+"""The scoreboards of the issue unit: an event without a matching instruction is reported as an
+error.
+"""
 
 from typing import Any
 
@@ -13,14 +15,14 @@ from testbench.simulation import simulate
 
 _PARAMS = PRESETS["tiny"]
 _SWEEP = _PARAMS.warps + 2
-"""Cycles until the counters are as a reset leaves them."""
+"""Cycles in which the counters are cleared after reset."""
 _APART = 4
 """Cycles between two events."""
 _WARP, _SCOREBOARD = 1, 3
 
 
 async def _pulse(ctx: Any, port: Any, payload: dict[str, Any]) -> None:
-    """An event of one cycle, and some cycles without."""
+    """Applies an event for one cycle, and waits some cycles."""
     offer(ctx, port, payload)
     await ctx.tick()
     offer(ctx, port, None)
@@ -28,12 +30,14 @@ async def _pulse(ctx: Any, port: Any, payload: dict[str, Any]) -> None:
 
 
 def _play(source: str, raises: int, event: dict[str, int], issued: int, ended: int) -> None:
-    """A warp issues so many instructions, each of which raises the same; so many events come from a source."""
+    """A warp issues ``issued`` instructions that raise the same scoreboards; then a source reports
+    ``ended`` events.
+    """
     dut: Any = Scoreboards(_PARAMS, units=1)
     port = dut.lanes if source == "lanes" else dut.units[0]
 
     async def drive(ctx: Any) -> None:
-        ctx.set(dut.time, 1)  # a cycle in which the queues are served
+        ctx.set(dut.time, 1)  # a cycle in which the event queues are served
         await ctx.tick().repeat(_SWEEP)
         for _ in range(issued):
             await _pulse(ctx, dut.counted, {"warp": _WARP, "raises": raises})

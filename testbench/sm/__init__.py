@@ -1,1 +1,3 @@
-"""The whole machine, its units one by one, and what it refuses."""
+"""Testbenches of the whole machine: kernels, random programs, errors, refused instructions,
+conversion of each unit.
+"""

@@ -1,5 +1,6 @@
-"""The whole machine under test: launches in lockstep with the warp model, one at a time on one
-model."""
+"""The whole machine under test: runs launches in lockstep with the warp model, one after the other
+on one machine.
+"""
 
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from sim.machine.lockstep import Lockstep
 from testbench.driver import MachineDriver
 
 LIMIT = 60_000_000
-"""Cycles that no launch of a testbench takes."""
+"""Timeout in cycles of a launch."""
 
 
 def _field(registers: dict[str, int], register: str, name: str) -> int:
@@ -25,8 +26,8 @@ class SmDriver(MachineDriver):
     """Runs launches and compares every instruction, the end, the error status and memory.
 
     Attributes:
-        hardware: ``policy`` and ``latency`` of it may be set.
-        instructions, cycles: Of all launches so far.
+        hardware: The machine. Its ``policy`` and ``latency`` may be set.
+        instructions, cycles: Totals of all launches so far.
     """
 
     def __init__(self, params: SmParams, engine: type[Engine]) -> None:
@@ -36,7 +37,7 @@ class SmDriver(MachineDriver):
 
     @property
     def lockstep(self) -> Lockstep:
-        """The comparison of the last launch."""
+        """The comparison with the warp model in the last launch."""
         assert self.hardware.lockstep is not None
         return self.hardware.lockstep
 
@@ -50,8 +51,10 @@ class SmDriver(MachineDriver):
         report_mask: int = REPORT_MASK_RESET,
         limit: int = LIMIT,
     ) -> HardwareResult:
-        """Runs a launch, whose memory becomes the warp model's. Fails at the first difference, when the run
-        does not end as ``status`` says, when an instruction is left over, or when memory differs in the end.
+        """Runs a launch on the warp model and the machine.
+
+        Fails at the first difference, unless the run ends with ``status``, if an instruction is
+        left over, or if memory differs at the end.
         """
         result = self.hardware.run(launch, limit, report_mask=report_mask)
         self.compare(bench, what, self.hardware, result, status)
@@ -69,12 +72,13 @@ class SmDriver(MachineDriver):
         return result
 
     def finished(self, launch: Launch) -> Launch:
-        """The launch with what the hardware left in memory."""
+        """The launch with the memory that the hardware left."""
         return replace(launch, memory=self.hardware.memory)
 
     def _check_status(self, bench: Bench, what: str, result: HardwareResult) -> None:
-        """The host's error registers equal the warp model's, except which of several errors was
-        first."""
+        """Compares the host's error registers with the warp model. Which of several errors was
+        first may differ.
+        """
         lockstep, registers = self.lockstep, result.registers
         for name in ("HWW_GLOBAL_ESR", "BPT_PAUSE_MASK", "BPT_TRAP_MASK"):
             bench.expect(f"{what}: {name}", registers[name], lockstep.host.read(name))

@@ -1,4 +1,4 @@
-"""Programs that raise a warp error each, as assembly text."""
+"""Programs that raise one warp error each, as assembly text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,10 +27,10 @@ _HEAD = """.kernel k
 """
 _HEAD_INSTRUCTIONS = 5
 _OTHERS_END = ("S2R R1, SR_TID.X", "ISETP.LT.U32.AND P1, PT, R1, {first}, PT", "@P1 EXIT")
-"""Of all warps only the last comes behind this."""
+"""Lines that end all warps but the last one."""
 _WORDS = 64
 _STACK = 1024
-"""Bytes of call/return stack: more than calls that are counted may fill."""
+"""Size of the call/return stack in bytes: more than the counted calls can fill."""
 
 
 def launch_text(
@@ -42,7 +42,7 @@ def launch_text(
     local: int = 64,
     crs: int = 512,
 ) -> Launch:
-    """A launch of a kernel with one buffer, which it knows as its first parameter."""
+    """A launch of a kernel whose first parameter is the address of the buffer ``out``."""
     return prepare(
         load(assemble(text, "test.sass")),
         [Buffer("out", bytes(4 * words))],
@@ -55,8 +55,13 @@ def launch_text(
 
 @dataclass(frozen=True)
 class ErrorCase:
-    """Lines behind which an error has come, NONE when BPT.TRAP has. It is that of the last line, unless ``line`` is the
-    number of another one or ``place`` the pc of what is nowhere among them.
+    """A program that raises an error, or with NONE ends with a BPT.TRAP.
+
+    Attributes:
+        error: The error.
+        body: The lines of the program. The last one raises the error.
+        line: The index of another line that raises it.
+        place: The pc of the error, if it is of no line.
     """
 
     error: WarpError
@@ -67,12 +72,15 @@ class ErrorCase:
 
     @property
     def name(self) -> str:
-        """For reports."""
+        """The name of the case in reports."""
         return f"{self.error.name}: {self.body[-1].strip()}"
 
     def launch(self, warp: int = 0, *, drains: bool = False) -> Launch:
-        """The program; behind the error there is only its end, for errors of units may come later than what follows,
-        unless it ``drains``. The CTA's last warp is this one; those before it end at once.
+        """The launch of the program.
+
+        After the error there is only EXIT, since errors of units may be reported after later
+        instructions have executed; with ``drains`` there is a BPT.DRAIN. ``warp`` is the last warp
+        of the CTA; the ones before it end at once.
         """
         ending = ["BPT.DRAIN"] if drains else []
         lines = "\n".join(
@@ -82,7 +90,7 @@ class ErrorCase:
         return replace(made, check_api_calls=self.check_calls)
 
     def pc(self, warp: int = 0) -> int:
-        """Address of the instruction that has the error, in that program."""
+        """Address of the instruction that raises the error."""
         if self.place is not None:
             return self.place
         behind = [
@@ -92,17 +100,17 @@ class ErrorCase:
 
 
 def _others_end(warp: int) -> tuple[str, ...]:
-    """Lines behind which there are only a warp and those above it."""
+    """Lines that end all warps below this one."""
     return tuple(line.format(first=32 * warp) for line in _OTHERS_END) if warp else ()
 
 
 def _raw(name: str, variant: str | None = None, **fields: int) -> str:
-    """A word that the assembler would not make."""
+    """The word of an instruction that the assembler refuses."""
     return f".raw {encode(name, variant, **fields):#018x}"
 
 
 def error_cases() -> Iterator[ErrorCase]:
-    """Every error that the machine can raise, by each unit that can raise it."""
+    """Every error that the machine can raise, from each unit that can raise it."""
     case = ErrorCase
     for word in (".raw 0x0", _raw("VOTE.VTG"), "BPT.PAUSE", "BAR.SYNCALL", "RTT"):
         yield case(WarpError.ILLEGAL_INSTR_ENCODING, [word])

@@ -1,4 +1,6 @@
-"""What passes the full lanes only, as close to other instructions as compiled code may put it."""
+"""Instructions of the full lanes at the least distance from other instructions that compiled code
+may have.
+"""
 
 from collections.abc import Iterator
 from random import Random
@@ -12,7 +14,7 @@ from testbench.pipeline.random_programs import random_word
 from testbench.sm.errors import launch_text
 
 QUARTER_FORMS = tuple(form for form in LANE_FORMS if quarter_rules(form))
-"""All of which some words, or all, pass the full lanes only."""
+"""Forms of which some words, or all, execute on the full lanes only."""
 _HEAD = """.kernel close
 .param out 8
 .registers 32
@@ -26,14 +28,14 @@ _HEAD = """.kernel close
     IADD R6.CC, R6, R7
 """
 _REGISTER, _GUARD = 6, 13
-"""Cycles to a register's reader, and to a guard."""
+"""Cycles to a reader of a register, and to a guard."""
 _LONG = 15
-"""Cycles to any reader, of products and of moves between registers and predicates."""
+"""Cycles to any reader of a product, or of a move between registers and predicates."""
 _CONSTANTS = 4
 
 
 def _word(source: Random, form: Form, *registers: int) -> int:
-    """A word of a form, whose registers are these: the result and the operands."""
+    """A random word of a form with these registers: the result and the operands."""
     while True:
         word = random_word(source, form)
         names = [name for name in ("Rd", "Ra", "Rb", "Rc") if name in form.fields]
@@ -53,7 +55,7 @@ def _word(source: Random, form: Form, *registers: int) -> int:
 
 
 def _lines(source: Random, form: Form) -> Iterator[str]:
-    """Instructions of a form among others that read what it writes, and write what it reads."""
+    """Instructions of a form, among others that read their results and write their operands."""
     long = _REGISTER if form.pipe is Pipe.ALU else _LONG
 
     def line(stall: int, text: str) -> str:
@@ -76,7 +78,7 @@ def _lines(source: Random, form: Form) -> Iterator[str]:
 
 
 def close_program(source: Random) -> Launch:
-    """Words of every form, and each behind each of some others."""
+    """A program with instructions of every form, in random order."""
     forms = list(QUARTER_FORMS)
     source.shuffle(forms)
     text = [

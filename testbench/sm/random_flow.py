@@ -1,5 +1,7 @@
-"""Statements of random programs beyond structured flow: tokens of every kind, threads that leave early from anywhere,
-branches without structure, the stack's own instructions, traps and errors.
+"""Statements of random programs with unstructured control flow.
+
+Tokens of every kind, threads that leave early from anywhere, irregular branches, stack
+instructions, traps and errors.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +13,14 @@ from testbench.sm.random_statements import CONDITION, COUNTER, INDEX, SELF, TURN
 __all__ = ["Flow", "Plain", "handler_end", "handler_head"]
 
 Inside = Callable[[], tuple[Statement, ...]]
-_TANGLE, _HANDLER_TANGLE = COUNTER + 4, 29
-"""Registers that count the steps of a tangle: of the program's, of the handler's."""
+_STEP_COUNTER, _HANDLER_STEP_COUNTER = COUNTER + 4, 29
+"""Registers that count the steps of an irregular region: in the program, in the handler."""
 _STEPS = 9
 _PREDICATES, _FLAGS, _STATUS = 27, 28, 30
-"""Registers in which the handler keeps predicates and CC, and reads why it is there."""
+"""Registers in which the handler saves predicates and CC, and reads the error status of its warp.
+"""
 _REGIONS = {"PRET": "RET", "PEXIT": "EXIT", "PLONGJMP": "LONGJMP"}
-"""What pushes a token, and what takes threads to it."""
+"""For each push of a token, the instruction that unwinds to it."""
 _ERRORS = (
     "LDG.E R{register}, [R16+0x1]",
     "LDS.U.64 R0, [R14+0x4]",
@@ -33,7 +36,7 @@ _ERRORS = (
     "LDG.E.64 R0, [R16+0x4]",
     "RTT",
 )
-"""Instructions that fail."""
+"""Instructions that raise an error."""
 _CACHES = (
     "CCTL.IVALL",
     "CCTLL.IVALL",
@@ -45,22 +48,22 @@ _OPERATIONS = ("PF1", "PF1.5", "PF2", "WB", "IV", "RS", "RSLB")
 
 
 class Plain(Protocol):
-    """Makes the statements without flow.
+    """The generator of statements without control flow.
 
     Attributes:
-        source: The random numbers.
-        alone: No thread has to do with another one.
+        source: Source of random numbers.
+        alone: Threads do not communicate.
     """
 
     source: Random
     alone: bool
 
     def register(self) -> int:
-        """One that statements work on."""
+        """A register that statements may change."""
         ...
 
     def guard(self) -> str:
-        """Of an instruction, most often none."""
+        """The guard of an instruction, mostly none."""
         ...
 
     def arithmetic(self) -> Statement:
@@ -68,7 +71,7 @@ class Plain(Protocol):
         ...
 
     def conversion(self) -> Statement:
-        """An instruction of the conversion unit, or of double precision."""
+        """An instruction of the conversion unit or of double precision."""
         ...
 
     def access(self) -> Statement:
@@ -76,16 +79,17 @@ class Plain(Protocol):
         ...
 
     def local(self) -> Statement:
-        """A load or a store to local memory, which needs no register that the program sets."""
+        """A load or a store to local memory that uses no register set by the program."""
         ...
 
 
 class Flow:
-    """Makes such statements for a writer.
+    """The generator of statements with control flow.
 
     Attributes:
-        ways: Instructions by which threads may leave early, at this place.
-        in_handler, in_function: The statements are a trap handler's, or a function's, whose labels no table has.
+        ways: Instructions by which threads may leave the current statement early.
+        in_handler, in_function: The statements belong to a trap handler, or to a function, whose
+            labels can't be in the table of addresses.
     """
 
     def __init__(self, writer: Plain) -> None:
@@ -96,12 +100,14 @@ class Flow:
     def kinds(
         self, depth: int, inside: Inside, *, traps: bool
     ) -> list[tuple[float, Callable[[], Statement]]]:
-        """Chances and makers, at ``depth`` levels that are still to go; with a handler ``traps`` are there, too."""
+        """Relative frequencies and generators of statements, with ``depth`` more levels of nesting;
+        with ``traps`` those of traps and errors too.
+        """
         found: list[tuple[float, Callable[[], Statement]]] = [(0.7, self.caches)]
         if self.ways:
             found.append((1.5, self.leave))
         if depth:
-            found += [(1.2, lambda: self.region(inside)), (0.8, self.tangle)]
+            found += [(1.2, lambda: self.region(inside)), (0.8, self.irregular)]
         if self.in_handler:
             return found
         found += [(0.4, self.jump), (0.3, self.end), (0.3, self.interrupt)]
@@ -120,7 +126,7 @@ class Flow:
         return f"@{self._source.choice(['', '!'])}P{self._source.randrange(6)}"
 
     def _plain(self, count: int) -> tuple[Statement, ...]:
-        """Instructions without flow."""
+        """Instructions without control flow."""
         writer = self._writer
         makers = (
             writer.arithmetic,
@@ -130,18 +136,20 @@ class Flow:
         return tuple(self._source.choice(makers)() for _ in range(count))
 
     def within(self, ways: Sequence[str], inside: Inside) -> tuple[Statement, ...]:
-        """Statements at a place from which threads may leave by these ways, too."""
+        """Generates statements in which threads may also leave by the instructions ``ways``."""
         self.ways += ways
         made = inside()
         del self.ways[len(self.ways) - len(ways) :]
         return made
 
     def leave(self) -> Statement:
-        """Some threads leave, from wherever they are: also out of loops and branches that others stay in."""
+        """Some threads leave the statement, also out of loops and branches in which others
+        remain.
+        """
         return Statement((f"{self._predicate()} {self._source.choice(self.ways)}",))
 
     def region(self, inside: Inside) -> Statement:
-        """A token at its end, which threads reach one at a time."""
+        """A region with a token at its end, which threads reach one after the other."""
         push = self._source.choice(list(_REGIONS))
         leave = _REGIONS[push]
         return Statement(
@@ -152,9 +160,11 @@ class Flow:
             (leave, "out%:"),
         )
 
-    def tangle(self) -> Statement:
-        """Places that branch to one another as they like, so many steps at most: no structure has this flow."""
-        counter = f"R{_HANDLER_TANGLE if self.in_handler else _TANGLE}"
+    def irregular(self) -> Statement:
+        """A region of places with branches between any two of them, for a limited number of steps:
+        irreducible control flow.
+        """
+        counter = f"R{_HANDLER_STEP_COUNTER if self.in_handler else _STEP_COUNTER}"
         places = self._source.randrange(2, 5)
         lines: list[str] = []
         for place in range(places):
@@ -186,7 +196,7 @@ class Flow:
         )
 
     def _indexed(self, *places: str) -> list[str]:
-        """A branch of some threads to one of two places, which a register or a table knows."""
+        """A branch of some threads to one of two places, through a register or a table."""
         jump, values = self._source.choice(
             (
                 (f"BRX R{INDEX} -.next", places),
@@ -201,7 +211,7 @@ class Flow:
         ]
 
     def jump(self) -> Statement:
-        """Jumps and calls to absolute addresses, from the instruction or from a table."""
+        """Jumps and calls to absolute addresses, immediate or from a table."""
         if self._source.random() < 0.5:
             jump = self._source.choice(
                 ("JMP over%", "JMP c[0x2][<over%>]")[: 1 if self.in_function else 2]
@@ -223,7 +233,7 @@ class Flow:
         )
 
     def end(self) -> Statement:
-        """Threads that end in the last turn."""
+        """Threads that end in the last iteration of the program."""
         return Statement(
             (
                 f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{TURN}, 0x1, P{self._source.randrange(6)}",
@@ -232,33 +242,35 @@ class Flow:
         )
 
     def interrupt(self) -> Statement:
-        """Events for the host, without a trap; and traps that have to wait."""
+        """Interrupts of the host without a trap, and masked traps."""
         if self._source.random() < 0.5:
             return Statement((self._source.choice(("BPT.INT", "BPT.DRAIN")),))
         return Statement(("IDE.DI",), self._plain(2), ("IDE.EN",))
 
     def everybody(self) -> Statement:
-        """All threads that live."""
+        """Statements with all live threads active (SAM, RAM)."""
         return Statement(("SAM",), self._plain(self._source.randrange(1, 3)), ("RAM",))
 
     def pointer(self) -> Statement:
-        """The stack's pointer, read and set to what it was, up to a full line."""
+        """Reads the stack pointer and sets it to the same value, which rounds it up to a full
+        line.
+        """
         if self._source.random() < 0.3:
             return Statement((f"GETCRSPTR R{self._writer.register()}", "CCTLL.CRS.WBALL"))
         return Statement(("CCTLL.CRS.WBALL", f"GETCRSPTR R{INDEX}", f"SETCRSPTR R{INDEX}"))
 
     def local_base(self) -> Statement:
-        """The base of local memory, read and set to what it was."""
+        """Reads the base of local memory and sets it to the same value."""
         return Statement((f"GETLMEMBASE R{INDEX}", f"SETLMEMBASE R{INDEX}"))
 
     def barrier_state(self) -> Statement:
-        """An unused barrier, and the warp's state of the others."""
+        """Reads and sets the state of an unused barrier, or the warp's barrier state."""
         kind, number = self._source.choice((("", 7), ("", 15), (".RESULT", 0), (".WARP", 0)))
         read = f"B2R{kind} R{INDEX}" + ("" if kind else f", {number:#x}")
         return Statement((read, f"R2B{kind} {number:#x}, R{INDEX}"))
 
     def caches(self) -> Statement:
-        """Requests to caches, and their answers."""
+        """Requests to caches, and their results."""
         line = self._source.choice(_CACHES).format(operation=self._source.choice(_OPERATIONS))
         return Statement(
             (
@@ -269,14 +281,14 @@ class Flow:
         )
 
     def trap(self) -> Statement:
-        """The program traps by itself."""
+        """A trap of the program itself."""
         trap = f"BPT.TRAP {self._source.randrange(1, 8):#x}"
         if self._source.random() < 0.5:
             return Statement((trap,))
         return Statement(("SSY over%", f"{self._predicate()} SYNC", trap, "SYNC", "over%:"))
 
     def error(self) -> Statement:
-        """Threads of some warps fail, in the last turn; the handler ends these warps."""
+        """An error of some warps in the last iteration; the handler ends these warps."""
         bad = self._source.choice(_ERRORS).format(register=self._writer.register())
         return Statement(
             (
@@ -293,12 +305,14 @@ class Flow:
 
 
 def handler_head() -> tuple[str, ...]:
-    """What a handler begins with: it keeps what the program's flow depends on."""
+    """The beginning of a handler: saves predicates and CC."""
     return (f"P2R R{_PREDICATES}, PR, RZ, 0x7f", f"P2R R{_FLAGS}, CC, RZ, 0xf")
 
 
 def handler_end(source: Random) -> tuple[str, ...]:
-    """What it ends with: it ends warps that failed, sometimes waits for the host, and goes back."""
+    """The end of a handler: ends warps with an error, sometimes pauses, restores the state and
+    returns.
+    """
     over = source.choice(
         (
             ("RTT.TERMINATE",),

@@ -1,8 +1,9 @@
-"""Random programs for the whole machine, as assembly text, and how a failing one becomes small.
+"""Random programs for the whole machine, as assembly text, and the reduction of a failing one.
 
-A program is a tree of statements that any thread can execute to its end: arithmetic on a few registers, divergent
-branches, loops that count down, calls, and memory that belongs to the thread. Atomic operations also meet on one word,
-and barriers exchange shared memory. Threads store all their registers in the end.
+A program is a tree of statements that every thread can execute to its end: arithmetic on a few
+registers, divergent branches, loops with a count, calls, and accesses to memory of the thread.
+Atomic operations also access one common word, and barriers separate exchanges of shared memory. At
+the end threads store all their registers.
 """
 
 import re
@@ -38,17 +39,18 @@ from testbench.trap.programs import with_handler
 from testbench.words import form_of
 
 _OWN_WORDS = 16
-"""Words of each space that belong to a thread; in the buffer they are followed by what it leaves."""
+"""Words of a thread in each memory space. In the buffer its results follow them."""
 _PIECE_SHIFT = 4
-"""The buffer holds a piece of 16 bytes of each thread, behind these another one of each, and so on."""
+"""The buffer consists of arrays with one piece of 16 bytes for each thread."""
 _PIECES = 8
 _THREADS = 256
-"""Threads that there is room for."""
+"""The maximum number of threads."""
 _BANK_WORDS = 16
 _DEEPEST = 3
 _LEVELS_MASK = 0x17
-"""What is kept of a random number for the levels of a recursion: each has two tokens, so that the deepest fill the
-stack's cache three times."""
+"""The mask of a random number that is the depth of a recursion. Each level has two tokens, so that
+the deepest one fills the stack's cache three times.
+"""
 _CONVERSIONS = tuple(
     form for form in FORMS if form.pipe in (Pipe.CONVERSION, Pipe.DOUBLE) and not is_refused(form)
 )
@@ -63,7 +65,7 @@ _SIZES = {
 }
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "": 4, "64": 8, "128": 16}
 _TOGETHER = ("VOTE", "S2R", "CS2R", "LEPC")
-"""Of the lanes: operations of several threads, or ones that read a warp's state."""
+"""Instructions of the lanes that depend on several threads or on the state of the warp."""
 _ATOMICS = ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH")
 _HEAD = f"""    S2R R{SELF}, SR_TID.X
     S2R R{INDEX}, SR_CTAID.X
@@ -81,14 +83,16 @@ _HEAD = f"""    S2R R{SELF}, SR_TID.X
     LOP32I.XOR R2, R0, 0x5a5a5a5a
 """
 _WORDS = (_PIECES * _THREADS + 16 << _PIECE_SHIFT) // 4
-"""Of the buffer; the first 128 bytes, and the last, are unused."""
+"""Size of the buffer in words; the first 128 bytes and the last ones are unused."""
 _TABLED = re.compile(r"<(.*?)>")
-"""Labels whose addresses are in the table behind the constants, in place of the offset of the first one."""
+"""Labels whose addresses are in the table after the constants. They are replaced by the offset of
+the first one.
+"""
 _TURN_HEAD = f"""turn:
     XMAD R0, R{TURN}, 0x4e35, R0
     LOP.XOR R3, R3, R{TURN}
 """
-"""Registers get something new in each turn: they would soon be all zeros."""
+"""Each iteration changes some registers, which would otherwise soon be all zeros."""
 _TURN_END = f"""    IADD32I R{TURN}, R{TURN}, -0x1
     ISETP.NE.U32.AND P{CONDITION}, PT, R{TURN}, RZ, PT
     @P{CONDITION} BRA turn
@@ -96,15 +100,16 @@ _TURN_END = f"""    IADD32I R{TURN}, R{TURN}, -0x1
 
 
 def _own(at: int) -> str:
-    """Where a byte of a thread's own words is, or behind these of what it leaves."""
+    """The address of a byte of the thread's own words, or of its results after these."""
     piece, byte = divmod(at, 1 << _PIECE_SHIFT)
     return f"R{ADDRESS}+{(piece * _THREADS << _PIECE_SHIFT) + byte:#x}"
 
 
 @dataclass(frozen=True)
 class Program:
-    """Statements of the kernel, which all threads go through ``turns`` times, of the functions that it calls, and of a
-    trap handler, if it has one."""
+    """The statements of a kernel, which all threads execute ``turns`` times, of its functions, and
+    of its trap handler, if there is one.
+    """
 
     body: tuple[Statement, ...]
     functions: tuple[tuple[Statement, ...], ...]
@@ -116,7 +121,7 @@ class Program:
 
     @property
     def text(self) -> str:
-        """The program for the assembler."""
+        """The text for the assembler."""
         numbers = iter(range(1 << 30))
         table = ", ".join(f"{word:#x}" for word in self.constants)
         shared = 64 * (-(-self.block // 64) * 64)
@@ -147,12 +152,12 @@ class Program:
 
     @property
     def handler_lines(self) -> list[str]:
-        """The trap handler's instructions."""
+        """The instructions of the trap handler."""
         numbers = iter(range(1 << 30))
         return [line for statement in self.handler for line in statement.lines(numbers)]
 
     def launch(self) -> Launch:
-        """A launch of it."""
+        """The launch of the program."""
         launch = launch_text(
             self.text,
             words=_WORDS,
@@ -165,9 +170,14 @@ class Program:
 
 
 class Writer:
-    """Makes statements up; if ``alone`` only such in which no thread has to do with another one, without ``floats``
-    none that need floating point, without ``doubles`` none double precision. With ``flow`` there is flow of every kind,
-    with ``traps`` traps and errors, too."""
+    """Generates random statements.
+
+    Parameters:
+        alone: Only statements in which threads do not communicate.
+        floats, doubles: Also statements that need floating point, or double precision.
+        flow: Also unstructured control flow.
+        traps: Also traps and errors.
+    """
 
     def __init__(
         self,
@@ -188,13 +198,15 @@ class Writer:
     def block(
         self, count: int, depth: int, calls: int, *, together: bool = False
     ) -> tuple[Statement, ...]:
-        """``count`` statements, ``depth`` levels of them still to go; functions from number ``calls`` on are called.
-        ``together``: all threads of the CTA come here.
+        """``count`` statements with ``depth`` more levels of nesting.
+
+        They may call functions from number ``calls`` on. ``together``: all threads of the CTA
+        execute them.
         """
         return tuple(self.statement(depth, calls, together) for _ in range(count))
 
     def function(self, calls: int) -> tuple[Statement, ...]:
-        """Statements of a function, which threads may return from anywhere."""
+        """The statements of a function, from which threads may return early."""
 
         def body() -> tuple[Statement, ...]:
             leave = Statement((f"@P{self.source.randrange(6)} RET",))
@@ -212,7 +224,7 @@ class Writer:
         return made
 
     def statement(self, depth: int, calls: int, together: bool) -> Statement:
-        """A statement."""
+        """One random statement; see :meth:`block`."""
         kinds: list[tuple[float, Callable[[], Statement]]] = [
             (8, self.arithmetic),
             (1.5, self.conversion),
@@ -248,11 +260,11 @@ class Writer:
         return self.source.choices(makers, chances)[0]()
 
     def register(self, words: int = 1) -> int:
-        """One that statements work on."""
+        """The first of ``words`` registers that statements may change."""
         return self.source.randrange(0, REGISTERS - words + 1, words)
 
     def guard(self) -> str:
-        """Of an instruction, most often none."""
+        """The guard of an instruction, mostly none."""
         return self.source.choice(
             ["", "", "", f"@P{self.source.randrange(6)} ", f"@!P{self.source.randrange(6)} "]
         )
@@ -275,11 +287,11 @@ class Writer:
         return self._word(self._lanes)
 
     def conversion(self) -> Statement:
-        """An instruction of the conversion unit, or of double precision."""
+        """An instruction of the conversion unit or of double precision."""
         return self._word(_CONVERSIONS)
 
     def access(self) -> Statement:
-        """A load or a store, to the thread's own words."""
+        """A load or a store to the thread's own words."""
         size = self.source.choice(list(_SIZES.values()))
         octets = _BYTES[size]
         at = self.source.randrange(0, 4 * _OWN_WORDS, octets)
@@ -305,7 +317,7 @@ class Writer:
         return Statement((f"{self.guard()}ST{space}{dotted.replace('S', 'U')} [{place}], {value}",))
 
     def local(self) -> Statement:
-        """A load or a store to local memory, which needs no register that the program sets."""
+        """A load or a store to local memory that uses no register set by the program."""
         place, register = self.source.randrange(0, 4 * _OWN_WORDS, 4), self.register()
         return Statement(
             (
@@ -316,8 +328,9 @@ class Writer:
         )
 
     def handler(self) -> tuple[Statement, ...]:
-        """A trap handler: its changes to the program's state, random arithmetic apart, are undone
-        at its end."""
+        """A trap handler. It restores the program's state at its end, except for the results of
+        random arithmetic.
+        """
         assert self.flow is not None
         self.flow.in_handler = True
         count = self.source.randrange(6)
@@ -341,7 +354,7 @@ class Writer:
         return (Statement(handler_head()), *body, Statement(handler_end(self.source)))
 
     def atomic(self) -> Statement:
-        """On an own word, or on one that all threads meet on."""
+        """An atomic operation on a word of the thread, or on the common word."""
         name, value = self.source.choice(_ATOMICS), f"R{self.register()}"
         at = self.source.randrange(0, 4 * _OWN_WORDS, 4)
         place = f"{at:#x}"
@@ -364,7 +377,7 @@ class Writer:
         )
 
     def table(self) -> Statement:
-        """A constant that a register chooses."""
+        """A load of a constant with a register as its index."""
         return Statement(
             (
                 f"LOP32I.AND R{INDEX}, R{self.register()}, {4 * (_BANK_WORDS // 2 - 1):#x}",
@@ -373,7 +386,7 @@ class Writer:
         )
 
     def shuffle(self) -> Statement:
-        """Values of other threads."""
+        """A shuffle: reads values of other threads."""
         mode = self.source.choice(["IDX", "UP", "DOWN", "BFLY"])
         step = self.source.choice([f"R{self.register()}", f"{self.source.randrange(32):#x}"])
         clamp = self.source.choice(["0x1f", "0x1c03", "0x0", f"R{self.register()}"])
@@ -385,11 +398,11 @@ class Writer:
         )
 
     def order(self) -> Statement:
-        """What orders."""
+        """An instruction that orders memory accesses or instructions."""
         return Statement((self.source.choice(["MEMBAR.CTA", "MEMBAR.GL", "DEPBAR {3,0}", "NOP"]),))
 
     def branch(self, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
-        """Two ways, which meet or not."""
+        """A divergent branch with two paths, which may reconverge."""
         predicate = f"@{self.source.choice(['', '!'])}P{self.source.randrange(6)}"
         if self.source.random() < 0.4:
             return Statement(("SSY end%", f"{predicate} SYNC"), inside(), ("SYNC", "end%:"))
@@ -402,8 +415,9 @@ class Writer:
         )
 
     def loop(self, depth: int, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
-        """Up to three iterations, a random number for each thread; some leave early, or continue
-        early."""
+        """A loop of up to three iterations, a random number for each thread; some threads break or
+        continue early.
+        """
         counter = f"R{COUNTER + depth}"
         leaves = f"@P{self.source.randrange(6)} {self.source.choice(['BRK', 'CONT'])}"
         return Statement(
@@ -425,11 +439,11 @@ class Writer:
     def _within(
         self, ways: Sequence[str], inside: Callable[[], tuple[Statement, ...]]
     ) -> tuple[Statement, ...]:
-        """Statements at a place from which threads may leave by these ways, too."""
+        """Generates statements in which threads may also leave by the instructions ``ways``."""
         return inside() if self.flow is None else self.flow.within(ways, inside)
 
     def switch(self, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
-        """A computed branch to one of two places."""
+        """An indexed branch to one of two places."""
         predicate = f"P{self.source.randrange(6)}"
         return Statement(
             (
@@ -446,12 +460,13 @@ class Writer:
         )
 
     def call(self, calls: int) -> Statement:
-        """A function."""
+        """A call of a function."""
         return Statement((f"CAL f{self.source.randrange(calls, self.functions)}",))
 
     def recursion(self) -> Statement:
-        """A function that calls itself, a random number of times for each thread; a branch skips
-        its code."""
+        """A function that calls itself a random number of times for each thread; a branch skips its
+        code.
+        """
         return Statement(
             (
                 f"LOP32I.AND R{LEVELS}, R{self.register()}, {_LEVELS_MASK:#x}",
@@ -500,9 +515,14 @@ def random_program(
     flow: bool = False,
     traps: bool = False,
 ) -> Program:
-    """A program of about ``size`` statements at its top; if ``alone`` no thread has to do with another one, without
-    ``floats`` none needs floating point, without ``doubles`` none double precision. With ``flow`` it has flow of every
-    kind, with ``traps`` also a trap handler, traps and errors."""
+    """A random program with about ``size`` statements at the top level.
+
+    Args:
+        alone: Threads do not communicate.
+        floats, doubles: Also statements that need floating point, or double precision.
+        flow: Also unstructured control flow.
+        traps: Also a trap handler, traps and errors.
+    """
     functions = source.randrange(3)
     writer = Writer(
         source, functions, alone=alone, floats=floats, doubles=doubles, flow=flow, traps=traps
@@ -521,7 +541,9 @@ def random_program(
 
 
 def _smaller(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
-    """The same with something left out: halves first, then single statements, then what is in them."""
+    """The statements with some left out: halves first, then single statements, then parts of
+    them.
+    """
     size = len(statements)
     while size:
         for at in range(0, len(statements), size):
@@ -558,8 +580,9 @@ def _candidates(program: Program) -> Iterator[Program]:
 def shrink(
     program: Program, fails: Callable[[Program], bool], tries: int = 200, seconds: float = 120
 ) -> Program:
-    """The smallest program that ``tries`` attempts to leave something out reach, in so many
-    seconds, and that still fails."""
+    """Reduces a failing program: leaves out statements as long as the rest fails, with at most
+    ``tries`` attempts and for at most ``seconds``.
+    """
     end = time.monotonic() + seconds
     going = True
     while going:

@@ -1,4 +1,4 @@
-"""Parts of random programs: statements, and the registers that these keep for themselves."""
+"""Statements of random programs, and the registers reserved for them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,16 +17,21 @@ __all__ = [
 ]
 
 SELF, INDEX, SHARED, OTHER, ADDRESS, COUNTER, LEVELS, TURN = 12, 13, 14, 15, 16, 20, 25, 26
-"""Registers: the thread's number; a place in a table; own and neighbour's shared memory; its first piece's address, a
-pair; loop counters from the first on; levels of recursion that are to go; turns of the whole body that are."""
+"""Registers: thread number; index into a table; addresses of own and neighbour's shared memory;
+address of the thread's first piece (a pair); first loop counter; remaining levels of recursion;
+remaining iterations of the body.
+"""
 CONDITION = 6
-"""The predicate of loops."""
+"""The predicate of loop conditions."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """``before``, statements, ``middle``, other statements, ``after``. ``%`` is replaced by a
-    unique number in labels. One without statements in it is only its lines."""
+    """A statement: lines ``before``, nested statements, lines ``middle``, nested statements, lines
+    ``after``.
+
+    ``%`` in a label is replaced by a unique number.
+    """
 
     before: tuple[str, ...]
     first: tuple["Statement", ...] = ()
@@ -35,7 +40,7 @@ class Statement:
     after: tuple[str, ...] = ()
 
     def lines(self, numbers: Iterator[int]) -> Iterator[str]:
-        """The text."""
+        """The lines of text."""
         number = str(next(numbers))
         yield from (line.replace("%", number) for line in self.before)
         for statement in self.first:

@@ -1,5 +1,6 @@
-"""The contract of streams, watched in the whole machine: an offered payload stays unchanged until
-it is taken."""
+"""The stream contract in the whole machine: an offered payload does not change until it is
+taken.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,14 +29,15 @@ LOOSE = {
         ("memory.crossbar", "job"),
     )
 }
-"""Streams that are looser, as their docstrings say: what a gather asks for comes a cycle after ``valid``; a line that
-is found is offered while its threads are still looked for; a beat that goes first takes the place of one of which the
-crossbar has taken nothing."""
+"""Streams with a weaker contract, as documented there: the operands of a gather follow ``valid`` by
+a cycle; a found line is offered while its threads are still being collected; a beat with priority
+replaces one of which the crossbar has taken nothing.
+"""
 _Stream = tuple[Signal, Signal, Signal]
 
 
 def _parts(path: str, part: Any, seen: set[int]) -> Iterator[tuple[str, wiring.Component]]:
-    """A component and those that it keeps, with their places."""
+    """A component and its subcomponents, with their paths."""
     if id(part) in seen:
         return
     seen.add(id(part))
@@ -48,7 +50,7 @@ def _parts(path: str, part: Any, seen: set[int]) -> Iterator[tuple[str, wiring.C
 
 
 def _streams(part: wiring.Component) -> Iterator[tuple[str, _Stream]]:
-    """The streams among its ports: valid, ready and payload."""
+    """The streams among the ports of a component: valid, ready and payload."""
     members = {path: Value.cast(value) for path, _, value in part.signature.flatten(part)}
     for path in members:
         stream = tuple(members.get((*path[:-1], name)) for name in ("valid", "ready", "payload"))
@@ -57,12 +59,12 @@ def _streams(part: wiring.Component) -> Iterator[tuple[str, _Stream]]:
 
 
 class StreamWatch:
-    """Watches streams of a machine: ``Hardware(..., watched=watch.watched)``.
+    """Watches the streams of a machine: ``Hardware(..., watched=watch.watched)``.
 
     Attributes:
-        streams: Where they are, and their names.
-        broken: Of each stream that broke the contract, how.
-        waited: Streams of which something was not taken at once.
+        streams: Path of the component and name of each stream.
+        broken: For each stream that violated the contract, the first violation.
+        waited: Streams that were not ready at least once.
     """
 
     def __init__(self) -> None:
@@ -74,7 +76,7 @@ class StreamWatch:
         self._cycle = 0
 
     def watched(self, machine: wiring.Component) -> list[Watched]:
-        """The signals of all units that the machine's parts keep."""
+        """The signals of all streams of the machine."""
         signals: list[Signal] = []
         for path, part in _parts("sm", machine, set()):
             for name, stream in _streams(part):
@@ -84,10 +86,10 @@ class StreamWatch:
         return [(signals, self._take)]
 
     def _take(self, changes: list[Change]) -> None:
-        """Changes of some whole cycles. What is offered and does not change stays."""
+        """Processes the signal changes of some cycles. A stream without changes keeps its offer."""
         touched: set[int] = set()
         for cycle, number, value in changes:
-            if cycle < self._cycle:  # of another run
+            if cycle < self._cycle:  # a new run has begun
                 self._offered.clear()
             elif cycle > self._cycle:
                 self._judge(touched)

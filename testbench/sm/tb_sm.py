@@ -1,8 +1,8 @@
-"""The whole machine: kernels, random programs and errors, every instruction in lockstep with the warp model.
+"""The whole machine: kernels, random programs and errors in lockstep with the warp model.
 
-Kernels must also leave in memory what their PTX says and what threads leave that run alone, those of CUDA C++ what a
-host's code of the same source leaves. How many warps, CTAs and lanes there are, who issues first and how slow memory is
-must not matter.
+Kernels must also leave the memory that the PTX interpreter and the thread model leave, those of
+CUDA C++ that of the same source compiled for the host. The result must not depend on the number of
+warps, CTAs and lanes, the scheduling policy and the latency of memory.
 """
 
 import itertools
@@ -59,11 +59,11 @@ SHORT = (
     "k70_bits64",
     "k71_clamp",
 )
-"""Every kind of instruction."""
+"""Kernels that together have every kind of instruction."""
 FEW = ("k01_vecadd", "k47_trap_brkpt:trap", "k48_special_regs")
-"""What a slow simulation can do."""
+"""Kernels that a slow simulation runs."""
 SHOWN = "k01_vecadd"
-"""The kernel in the waveform."""
+"""The kernel of the waveform."""
 MACHINES = (
     PRESETS["least"],
     SmParams(warps=8, lanes=4, stack_tokens=8),
@@ -71,7 +71,7 @@ MACHINES = (
     SmParams(warps=2, lanes=8, stack_tokens=64),
     SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536),
 )
-"""Beside the default one."""
+"""Machines besides the default one."""
 _CTAS, _CTA_THREADS = 40, 64
 _REVERSE = f""".kernel reverse
 .param out 8
@@ -90,27 +90,29 @@ _REVERSE = f""".kernel reverse
     EXIT
 """
 _LOOPS = 5000
-"""Instructions: a program that executes more goes round without end once its error is not reported."""
+"""Limit of instructions: a program that executes more never ends if its error is not reported."""
 NEVER_RAISED = {
     WarpError.PC_OVERFLOW,
     WarpError.ILLEGAL_SPH_INSTR_COMBO,
     WarpError.GEOMETRY_SM_ERROR,
     WarpError.WARP_EXIT,
 }
-"""Codes of graphics, or without a public meaning."""
+"""Errors of graphics, or without a public definition."""
 _RANDOM_LIMIT = 200_000
-"""Cycles that no random program takes."""
+"""Timeout in cycles of a random program."""
 _LATENCIES = (1, 20, 200)
-"""Latencies of memory."""
+"""Latencies of memory in cycles."""
 
 
 def machine_for(engine: type[Engine]) -> SmDriver:
-    """The machine that an engine is fast enough for."""
+    """The machine of suitable size for an engine."""
     return SmDriver(PRESETS["tiny" if engine is PysimEngine else "default"], engine)
 
 
 def _play(bench: Bench, driver: SmDriver, run: Run, level: str) -> Launch | None:
-    """A run of a kernel on the machine and against what it must leave; None where it does not fit."""
+    """Runs a kernel and compares the memory that it leaves; returns None if the machine is too
+    small for it.
+    """
     launch = build(run, level)
     if not driver.fits(launch):
         return None
@@ -124,7 +126,7 @@ def _play(bench: Bench, driver: SmDriver, run: Run, level: str) -> Launch | None
 
 
 def check_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str, str]]) -> None:
-    """Runs of kernels by name and level, against their PTX and against threads that run alone."""
+    """Runs kernels by name and level, against their PTX and the thread model."""
     runs, played = list(runs), 0
     for name, level in bench.progress(runs, "kernels"):
         run = RUNS[name]
@@ -147,7 +149,7 @@ def check_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str, str]
 
 
 def check_cuda_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str, str]]) -> None:
-    """Runs of kernels of CUDA C++ by name and level, against what the host's code leaves."""
+    """Runs kernels of CUDA C++ by name and level, against the results of the host's code."""
     for name, level in bench.progress(list(runs), "kernels of CUDA C++"):
         run = CUDA_RUNS[name]
         launch = build(run, level)
@@ -160,7 +162,7 @@ def check_cuda_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str,
 def check_schedules(
     bench: Bench, driver: SmDriver, runs: Iterable[str], latencies: Iterable[int]
 ) -> None:
-    """Neither who issues first nor how slow memory is matters to what is left."""
+    """The results do not depend on the scheduling policy and the latency of memory."""
     rows = []
     for name in runs:
         for policy, latency in itertools.product(Policy, latencies):
@@ -173,8 +175,9 @@ def check_schedules(
 
 
 def check_grid(bench: Bench, driver: SmDriver) -> None:
-    """More CTAs than there is room for, as many at once as there is; each reverses its numbers by way of shared
-    memory."""
+    """A grid with more CTAs than fit, as many in flight as possible; each reverses its numbers
+    through shared memory.
+    """
     launch = launch_text(_REVERSE, words=_CTAS * _CTA_THREADS, block=_CTA_THREADS, grid=_CTAS)
     result = driver.run(bench, "a grid", launch)
     bench.expect("CTAs", result.counters["ctas"], _CTAS)
@@ -186,7 +189,9 @@ def check_grid(bench: Bench, driver: SmDriver) -> None:
 
 
 def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> None:
-    """Programs with an error: reported to the host, and, where they end all the same, not reported."""
+    """Programs with an error, which is reported to the host; those that end without the report also
+    with the error masked.
+    """
     cases = list(cases)
     for case in bench.progress(cases, "errors"):
         driver.run(bench, case.name, case.launch(), status="error", report_mask=ALL_REPORTED)
@@ -205,13 +210,13 @@ def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> 
 
 
 def check_close(bench: Bench, driver: SmDriver) -> None:
-    """What passes the full lanes only, close to other instructions."""
+    """Instructions of the full lanes at the least distance from others."""
     driver.run(bench, f"a quarter's rate, {driver.params.lanes} lanes", close_program(bench.random))
     bench.checked("programs at a quarter of the rate")
 
 
 def check_random(bench: Bench, driver: SmDriver, count: int, size: int) -> None:
-    """Random programs; one that fails is reported as the smallest that still does."""
+    """Random programs; a failing one is reduced before it is reported."""
     for number in bench.progress(range(count), "random programs"):
         source = Random(f"{bench.seed} {number}")
         program = random_program(
@@ -226,7 +231,7 @@ def check_random(bench: Bench, driver: SmDriver, count: int, size: int) -> None:
 
 
 def _failure(bench: Bench, driver: SmDriver, program: Program) -> str | None:
-    """What goes wrong in a program."""
+    """The message with which a program fails; None if it passes."""
     try:
         driver.run(bench, "a random program", program.launch(), limit=_RANDOM_LIMIT)
     except CheckError as error:
@@ -245,7 +250,7 @@ def check_machines(bench: Bench) -> None:
 
 
 def record(bench: Bench) -> None:
-    """A kernel, for the waveform."""
+    """Runs a kernel for the waveform."""
     vcd = bench.vcd
     if vcd is None:
         return
@@ -256,7 +261,7 @@ def record(bench: Bench) -> None:
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     driver = machine_for(bench.engine)
     slow = bench.engine is PysimEngine
     names = FEW if slow else RUNS if bench.thorough else SHORT

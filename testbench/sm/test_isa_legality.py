@@ -1,4 +1,4 @@
-"""What the machine refuses, and that nothing needs it."""
+"""The instructions that the machine refuses, and that no compiled code has them."""
 
 import pytest
 
@@ -27,7 +27,9 @@ CASES = [
     ("refusal", "name", "code"), CASES, ids=[f"{name}-{code}" for _, name, code in CASES]
 )
 def test_refusals_are_of_words_that_have_a_text(refusal, name, code):
-    """In a word that NVIDIA spells the field is given the code: it is refused, and not because it has no text."""
+    """A word that NVIDIA's disassembler prints is refused with this code in its field, although the
+    changed word has a text.
+    """
     spelled = 0
     for word in {word for word, _, text in rows() if text != ILLEGAL}:
         form = find(word)
@@ -63,7 +65,9 @@ def test_numbers_of_64_bits_come_from_registers_and_constants(variant):
 
 @pytest.mark.parametrize("name", ["ATOM", "RED"])
 def test_sums_of_floats_are_floating_point(name):
-    """A machine without refuses them; other operations on floats are not known."""
+    """A machine without floating point refuses them. Other atomic operations on floats are
+    undefined.
+    """
     word, plain = (
         encode(name, type=kind, operation=0)
         for kind in (AtomicType.F32.value, AtomicType.U32.value)
@@ -102,7 +106,7 @@ def test_compiled_code_has_nothing_that_is_refused(kernel, level):
     ],
 )
 def test_tests_of_64_bits_are_instructions(word, text):
-    """As NVIDIA's assembler writes them at -O3."""
+    """NVIDIA's assembler emits them at -O3."""
     assert encoding_error(word, 256) is WarpError.NONE
     assert spell(word, 0, 0).rstrip(";") == text
 

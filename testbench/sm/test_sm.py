@@ -1,4 +1,4 @@
-"""The whole machine: its testbench, and differences that the comparison must find."""
+"""The whole machine: its testbench, and differences that the comparison must detect."""
 
 from functools import partial
 from random import Random
@@ -103,7 +103,7 @@ def test_random_programs(driver):
     passes(lambda bench: tb_sm.check_random(bench, driver, 8, 12))
 
 
-# What is wrong is found.
+# Faults that must be detected
 
 
 def test_an_input_that_differs_is_found_where_it_is_loaded(driver, monkeypatch):
@@ -179,8 +179,9 @@ def test_programs_become_small():
 
 
 class _RecordedEvents:
-    """A comparison of two warps that begin with R2B and BAR, given the hardware's events by hand,
-    one a cycle."""
+    """A lockstep comparison of two warps that begin with R2B and BAR. The test supplies the
+    hardware's events, one per cycle.
+    """
 
     WORDS = (
         encode("R2B", mode=BarrierRead.RESULT.value, barrier=0, Rb=1),
@@ -214,8 +215,9 @@ class _RecordedEvents:
 
 
 def test_an_arrival_is_withdrawn_after_itself():
-    """Though an older instruction of another warp reaches the barrier unit later, for its
-    operand."""
+    """It is withdrawn although an older instruction of another warp reaches the barrier unit later,
+    for its operand.
+    """
     events = _RecordedEvents()
     events.issued(1, 0)
     events.take("completed", warp=1, sequence=0)

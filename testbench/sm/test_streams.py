@@ -1,4 +1,4 @@
-"""What units offer to each other stays until it is taken, in the whole machine."""
+"""The stream contract between the units of the whole machine."""
 
 from typing import Any
 
@@ -26,8 +26,9 @@ _LIMIT = 200_000
 
 @needs_compiled
 def test_what_is_offered_stays():
-    """Kernels that spill their stacks, transpose, meet in atomic operations and at barriers; memory answers in any
-    order that its port allows."""
+    """Kernels that spill their stacks, transpose, use atomic operations and barriers; memory
+    responds in any order that its port allows.
+    """
     watch = StreamWatch()
     hardware = Hardware(PRESETS["tiny"], ENGINE, check=True, disorder=1, watched=watch.watched)
     for name in _RUNS:
@@ -49,7 +50,7 @@ def test_what_is_offered_stays():
 def test_what_does_not_stay_is_found(then, broken):
     watch = StreamWatch()
     part: Any = Component({"word": Out(stream.Signature(8)), "other": In(stream.Signature(8))})
-    part._MustUse__used = True  # Amaranth warns of objects that were not elaborated
+    part._MustUse__used = True  # Amaranth warns about components that were not elaborated
     [(signals, take)] = watch.watched(part)
     assert [signal.name for signal in signals[:3]] == [
         "word__valid",

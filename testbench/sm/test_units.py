@@ -1,4 +1,4 @@
-"""Every unit converts by itself, as needed to measure one alone or to use it in another design."""
+"""Every unit converts to RTLIL by itself, to be measured alone or used in another design."""
 
 from dataclasses import replace
 
@@ -11,14 +11,15 @@ from rtl.params import PRESETS, SmParams
 LEAST = replace(PRESETS["tiny"], warps=1)
 """One warp, whose number has no bits, in eight beats."""
 WIDE = replace(PRESETS["full"], warps=16)
-"""A warp in one beat, and more warps than issue selects from at once."""
+"""A warp in one beat, and more warps than issue selects from in one cycle."""
 JOINED = {"sm", "front_end", "control_flow", "convert", "execute", "lanes", "memory"}
-"""Units that hold others, or that are large where they are wide: the simulated machines of 32 lanes have these. The
-whole machine joins four of them."""
+"""Units that contain others, or that are too large here with 32 lanes; the simulated machines of 32
+lanes have them.
+"""
 
 
 def converts(unit: str, params: SmParams) -> bool:
-    """Whether a unit becomes a module of RTLIL."""
+    """Whether a unit converts to a module of RTLIL."""
     return "\nmodule \\top\n" in rtlil.convert(UNITS[unit](params))
 
 

@@ -1,1 +1,1 @@
-"""Traps and errors: the trap unit, and of the whole machine."""
+"""Traps and errors: testbenches of the trap unit and of the whole machine."""

@@ -1,4 +1,4 @@
-"""A case of the trap testbench: a program, its trap handler, and what the host does meanwhile."""
+"""A case of the trap testbench: a program, its trap handler, and a script of the host."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,14 +15,16 @@ from testbench.trap.programs import kernel_text, with_handler
 from testbench.words import address
 
 PATIENCE = 20_000
-"""Cycles after which what a case waits for will not come."""
+"""Timeout in cycles of everything that a case waits for."""
 ADDRESS = (
     "S2R R0, SR_TID.X",
     "MOV R3, c[0x0][out+4]",
     "MOV R2, c[0x0][out]",
     "ISCADD R2, R0, R2, 0x2",
 )
-"""In a kernel: R0 is the thread's number, R2 and R3 the address of its word."""
+"""Instructions of a kernel. R0 becomes the thread number, R2 and R3 the address of the thread's
+word of ``out``.
+"""
 _WORDS = 256
 LOG_AT = 128
 _LOG_WORDS = 4
@@ -36,10 +38,11 @@ LOG = (
     f"MOV R19, c[0x0][{PARAMETER_BASE + 4:#x}]",
     "ISETP.EQ.U32.AND P5, PT, R16, RZ, PT",
 )
-"""In a handler: R18 and R19 are the address of the slot's four words of the log, P5 marks slot
-0."""
+"""Instructions of a handler. R18 and R19 become the address of the slot's four words of the log, P5
+marks slot 0.
+"""
 COUNT = (*LOG, "LDG.E R20, [R18]", "IADD32I R20, R20, 0x1", "STG.E [R18], R20")
-"""That, and the first word counts how often the warp has come here."""
+"""LOG, and an increment of the slot's first word, which counts the entries of its warps."""
 BUSY = (
     "MOV32I R23, 0x100",
     "busy:",
@@ -47,7 +50,7 @@ BUSY = (
     "ISETP.NE.U32.AND P6, PT, R23, RZ, PT",
     "@P6 BRA busy",
 )
-"""In a kernel: some thousand cycles."""
+"""Instructions of a kernel that take some thousand cycles."""
 DELAY = (
     "MOV32I R21, 0x40",
     "delay:",
@@ -55,17 +58,17 @@ DELAY = (
     "ISETP.NE.U32.AND P4, PT, R21, RZ, PT",
     "@P4 BRA delay",
 )
-"""In a handler: some hundred cycles."""
+"""Instructions of a handler that take some hundred cycles."""
 _EFFECT = 3
-"""Cycles after which warps that are woken are no longer paused."""
+"""Cycles from a write of the host until woken warps are no longer paused."""
 
 
 class Debugger:
-    """The host's side of a case: what it does, and what it expects to see.
+    """The host of a case: writes and reads registers, waits, and compares.
 
     Attributes:
-        host: Of the run.
-        launch: What runs.
+        host: The host's access to the running machine.
+        launch: The launch that runs.
     """
 
     def __init__(self, bench: Bench, what: str, host: HardwareHost, launch: Launch) -> None:
@@ -73,14 +76,16 @@ class Debugger:
         self._bench, self._what = bench, what
 
     def expect(self, what: str, found: object, expected: object) -> None:
-        """Fails unless both are the same. If the warp model has differed, that is the failure, which the run
-        reports."""
+        """Fails the testbench unless ``found`` equals ``expected``.
+
+        If the warp model has differed, the run reports that failure instead.
+        """
         if not self.host.failed:
             self._bench.expect(f"{self._what}: {what}", found, expected)
 
     @property
     def handler(self) -> int:
-        """Pc of the trap handler."""
+        """The pc of the trap handler."""
         assert self.launch.trap_handler is not None
         return self.launch.trap_handler
 
@@ -91,7 +96,7 @@ class Debugger:
         await self.host.write(register, value)
 
     async def control(self, **fields: int) -> None:
-        """Changes fields of DBGR_CONTROL0."""
+        """Changes some fields of DBGR_CONTROL0."""
         value = await self.host.read("DBGR_CONTROL0")
         await self.write("DBGR_CONTROL0", SM_REGISTERS["DBGR_CONTROL0"].put(value, **fields))
 
@@ -100,26 +105,26 @@ class Debugger:
         await self.control(STOP_TRIGGER=1)
 
     async def go(self) -> None:
-        """Takes the stop trigger back, as drivers do it: first that, then RUN_TRIGGER."""
+        """Clears the stop trigger and then sets RUN_TRIGGER, in the order of the drivers."""
         await self.control(STOP_TRIGGER=0)
         await self.run_trigger()
 
     async def run_trigger(self) -> None:
-        """Wakes all paused warps."""
+        """Sets RUN_TRIGGER, which wakes all paused warps."""
         await self.control(RUN_TRIGGER=1)
         await self.run(_EFFECT)
 
     async def wake(self, slots: int) -> None:
-        """Wakes the paused warps in these slots, a bit each."""
+        """Wakes the paused warps of a mask of slots."""
         await self.write("BPT_PAUSE_MASK", ~slots & 0xFFFF_FFFF)
         await self.run(_EFFECT)
 
     async def see(self, register: str, expected: int) -> None:
-        """Expects a register's value."""
+        """Compares the value of a register."""
         self.expect(register, await self.host.read(register), expected)
 
     async def see_state(self, *, trapping: int, locked: int) -> None:
-        """Expects what DBGR_STATUS0 says."""
+        """Compares the fields SM_IN_TRAP_MODE and LOCKED_DOWN of DBGR_STATUS0."""
         found = [
             await self.host.field("DBGR_STATUS0", name)
             for name in ("SM_IN_TRAP_MODE", "LOCKED_DOWN")
@@ -127,7 +132,9 @@ class Debugger:
         self.expect("SM_IN_TRAP_MODE, LOCKED_DOWN", found, [trapping, locked])
 
     async def see_events(self, *events: str, reasons: Sequence[int] = ()) -> None:
-        """Expects HWW_GLOBAL_ESR to have just these bits, and those of BPT.TRAP's reasons."""
+        """Expects that HWW_GLOBAL_ESR has exactly these bits, and those of these BPT.TRAP
+        reasons.
+        """
         word = await self.host.read("HWW_GLOBAL_ESR")
         self.expect(
             "events", {event.name for event in GlobalError if word >> event.value & 1}, set(events)
@@ -139,41 +146,43 @@ class Debugger:
         )
 
     async def see_error(self, error: WarpError, warp: int, pc: int) -> None:
-        """Expects a warp's error status."""
+        """Compares the error status of a warp: code, warp and pc."""
         found = await self.host.field("HWW_WARP_ESR", "ERROR")
         self.expect("error", WarpError(found).name, error.name)
         self.expect("warp", await self.host.field("HWW_WARP_ESR", "WARP_ID"), warp)
         self.expect("pc", await self.host.read("HWW_WARP_ESR_PC"), pc)
 
     async def clear(self) -> None:
-        """Clears the error status."""
+        """Clears the error status of the machine and of the warp."""
         await self.write("HWW_GLOBAL_ESR", 0xFFFF_FFFF)
         await self.write("HWW_WARP_ESR", 0)
 
     # Time.
 
     async def run(self, cycles: int) -> None:
-        """Lets so many cycles pass in any case."""
+        """Waits for ``cycles`` cycles."""
         end = self.host.cycles + cycles
         while self.host.cycles < end and not self.host.failed:
             await self.host.run(end - self.host.cycles)
 
     async def begin(self, instructions: int = 1) -> None:
-        """Waits until so many instructions have issued."""
+        """Waits until this many instructions have issued."""
         while await self.host.read("instructions") < instructions and not self.host.failed:
             await self.run(1)
 
     async def lock_down(self) -> None:
-        """Waits until no warp runs, and what stopped the last one is in the error status."""
+        """Waits for the lock-down, and until its cause is in the error status. Fails after PATIENCE
+        cycles.
+        """
         self._require("lock-down", await self.host.until(lambda host: host.locked_down, PATIENCE))
         await self.run(_EFFECT)
 
     async def interrupt(self) -> None:
-        """Waits for the interrupt."""
+        """Waits for the interrupt. Fails after PATIENCE cycles."""
         self._require("interrupt", await self.host.until(lambda host: host.interrupted, PATIENCE))
 
     async def leave(self) -> None:
-        """Waits until the machine is not trapped."""
+        """Waits until SM_IN_TRAP_MODE is clear. Fails after PATIENCE cycles."""
         for _ in range(PATIENCE // 100):
             if not await self.host.field("DBGR_STATUS0", "SM_IN_TRAP_MODE"):
                 return
@@ -181,8 +190,9 @@ class Debugger:
         self._require("end of the trap", False)
 
     async def hold(self, *, after: int = 0) -> None:
-        """Sets the stop trigger, when so many instructions have issued, and waits until no warp
-        runs."""
+        """Sets the stop trigger after this many issued instructions, and waits for the
+        lock-down.
+        """
         if after:
             await self.begin(after)
         await self.stop()
@@ -191,8 +201,14 @@ class Debugger:
     async def end(
         self, patience: int = PATIENCE, *, words: Sequence[int] = (), entries: Sequence[int] = ()
     ) -> None:
-        """Waits for the grid's end, for ``patience`` cycles. Expects what the buffer begins with then, and, with
-        :data:`COUNT` in the handler, how often the warps of the first slots have entered."""
+        """Waits for the end of the grid and checks its results.
+
+        Args:
+            patience: Timeout in cycles.
+            words: Expected first words of the buffer ``out``.
+            entries: Expected entries of the warps of the first slots; the handler must contain
+                :data:`COUNT`.
+        """
         self._require(
             "end of the grid", await self.host.until(lambda host: host.ended, patience), patience
         )
@@ -200,21 +216,23 @@ class Debugger:
         self.expect("entries", [self.log(slot)[0] for slot in range(len(entries))], list(entries))
 
     def _require(self, what: str, came: bool, patience: int = PATIENCE) -> None:
-        """Fails unless something came, or the warp model has differed, which is reported instead."""
+        """Fails if an expected event did not occur, unless the warp model has differed, which the
+        run reports.
+        """
         if not came and not self.host.failed:
             self._bench.fail(f"{self._what}: no {what} after {patience} cycles")
 
     # Memory.
 
     def words(self, first: int, count: int) -> list[int]:
-        """Words of the buffer ``out``."""
+        """``count`` words of the buffer ``out`` from word ``first`` on."""
         base, _ = self.launch.buffers["out"]
         return [
             self.host.memory.read_number(base + 4 * at, 4) for at in range(first, first + count)
         ]
 
     def log(self, slot: int) -> list[int]:
-        """The slot's words of the log."""
+        """The four words of the log of a slot."""
         return self.words(LOG_AT + _LOG_WORDS * slot, _LOG_WORDS)
 
 
@@ -223,7 +241,9 @@ Script = Callable[[Debugger], Awaitable[None]]
 
 @dataclass(frozen=True)
 class TrapCase:
-    """A kernel and a handler, None for none, as lines; what the host does; how the run ends."""
+    """A kernel and its handler (None: no handler) as lines of assembly, the script of the host, and
+    how the run must end.
+    """
 
     name: str
     script: Script
@@ -237,7 +257,7 @@ class TrapCase:
     check_calls: bool = False
 
     def launch(self) -> Launch:
-        """The launch."""
+        """Assembles the launch."""
         text = kernel_text(self.kernel, registers=24, shared=256)
         launch = launch_text(
             text, words=_WORDS, block=32 * self.warps, grid=self.grid, crs=self.crs
@@ -248,7 +268,7 @@ class TrapCase:
 
 @dataclass
 class Cases:
-    """Cases by name: that of the function, which is what the host does."""
+    """A collection of cases. The name of a case is that of its script."""
 
     cases: dict[str, TrapCase] = field(default_factory=dict)
 
@@ -264,7 +284,7 @@ class Cases:
         report_mask: int = REPORT_MASK_RESET,
         check_calls: bool = False,
     ) -> Callable[[Script], Script]:
-        """Enters the decorated function."""
+        """A decorator that adds a case with the decorated script."""
 
         def enter(script: Script) -> Script:
             name = script.__name__  # pyright: ignore[reportAttributeAccessIssue]
@@ -279,7 +299,7 @@ class Cases:
     def illegal(
         self, name: str, *kernel: str, error: WarpError = WarpError.ILLEGAL_INSTR_ENCODING
     ) -> None:
-        """Enters a case without a handler in which the last of these lines has the error."""
+        """Adds a case without a handler in which the last of these lines has the error."""
 
         async def script(d: Debugger) -> None:
             await d.lock_down()

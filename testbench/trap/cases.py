@@ -7,5 +7,5 @@ from testbench.trap.cases_return import RETURNS
 
 _GROUPS = (RETURNS, BREAKPOINTS, HOSTS)
 CASES: dict[str, TrapCase] = {name: case for group in _GROUPS for name, case in group.cases.items()}
-"""By name."""
+"""All cases, by name."""
 assert len(CASES) == sum(len(group.cases) for group in _GROUPS)

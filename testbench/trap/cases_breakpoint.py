@@ -1,4 +1,4 @@
-"""Cases of BPT: traps and their reasons, pauses and who wakes whom, interrupts, drains."""
+"""Cases of BPT: traps and their reasons, pauses and wake-ups, interrupts, drains."""
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
@@ -24,7 +24,7 @@ _FIRST_TRAPS = (
 
 
 def _raw(mode: BreakpointMode, reason: int = 0) -> str:
-    """A BPT that the assembler would not make."""
+    """The word of a BPT that the assembler refuses."""
     return f".raw {encode('BPT', mode=mode.value, reason=reason):#x}"
 
 
@@ -37,7 +37,8 @@ def _raw(mode: BreakpointMode, reason: int = 0) -> str:
 )
 async def trap_is_precise(d: Debugger) -> None:
     await d.lock_down()
-    d.expect("R0 in the handler", d.log(0)[0], 31)  # thread 31 stored last
+    # thread 31 stored last, so the trap came after the store
+    d.expect("R0 in the handler", d.log(0)[0], 31)
     d.expect("before and behind it", [d.words(0, 32), d.words(32, 32)], [list(range(32)), [0] * 32])
     await d.see("HWW_WARP_ESR_PC", place(6))
     await d.see_events("BPT_PAUSE", reasons=[2])
@@ -166,7 +167,7 @@ async def no_cta_starts_in_a_trap(d: Debugger) -> None:
     d.expect("CTAs", await d.host.read("ctas"), 3)
 
 
-# Modes without a meaning
+# Undefined modes
 
 BREAKPOINTS.illegal("bpt_cal_is_illegal", _raw(BreakpointMode.CAL))
 BREAKPOINTS.illegal("bpt_drain_illegal_is_illegal", _raw(BreakpointMode.DRAIN_ILLEGAL))
@@ -259,7 +260,7 @@ async def run_trigger_wakes_all(d: Debugger) -> None:
     await d.see("BPT_PAUSE_MASK", 0b1111)
     await d.run_trigger()
     await d.see("BPT_PAUSE_MASK", 0)
-    await d.see("DBGR_CONTROL0", 0x1C02)  # it reads 0
+    await d.see("DBGR_CONTROL0", 0x1C02)  # RUN_TRIGGER reads 0
     await d.end(words=range(128))
 
 
@@ -270,7 +271,7 @@ async def one_write_stops_and_wakes(d: Debugger) -> None:
     await d.control(STOP_TRIGGER=1, RUN_TRIGGER=1)
     await d.run(3)
     await d.see("BPT_PAUSE_MASK", 0)
-    await d.lock_down()  # at RTT, which the stop trigger holds
+    await d.lock_down()  # waiting at RTT because of the stop trigger
     await d.see("BPT_PAUSE_MASK", 0)
     d.expect("entries", [d.log(slot)[0] for slot in range(4)], [1] * 4)
     await d.control(STOP_TRIGGER=0)
@@ -311,7 +312,7 @@ async def waking_who_is_not_paused_does_nothing(d: Debugger) -> None:
 @case((*BUSY, *ADDRESS, *_STORE), (*COUNT, "@P5 BRA leave", "BPT.PAUSE", "leave:", "RTT"), warps=2)
 async def waking_outside_a_trap_is_ignored(d: Debugger) -> None:
     await d.hold(after=40)
-    await d.control(STOP_TRIGGER=0)  # the first one leaves, the other stays paused
+    await d.control(STOP_TRIGGER=0)  # the first one leaves the trap, the other stays paused
     await d.leave()
     await d.see("BPT_PAUSE_MASK", 0b10)
     await d.run_trigger()
@@ -346,10 +347,12 @@ async def quiet_pauses_set_nothing_and_end_the_trap(d: Debugger) -> None:
     await d.see("BPT_PAUSE_MASK", 0b11)
     await d.run_trigger()
     await d.run(500)
-    await d.see("BPT_PAUSE_MASK", 0b11)  # parked: only in a later trap they can be woken
+    # quietly paused: the host can wake them only in a later trap
+    await d.see("BPT_PAUSE_MASK", 0b11)
     await d.see_events()
     await d.hold()
-    await d.run_trigger()  # before the stop trigger is cleared: without it the trap is over again
+    # before the stop trigger is cleared: without it the trap would end at once
+    await d.run_trigger()
     await d.control(STOP_TRIGGER=0)
     await d.end(words=range(64), entries=[1, 1])
 
@@ -401,7 +404,7 @@ async def rtt_does_not_wait_for_quiet_pauses(d: Debugger) -> None:
     await d.control(STOP_TRIGGER=0)
     while await d.host.read("WARP_VALID_MASK") != 0b110:
         await d.run(500)
-    await d.run(100)  # its stores may still be on their way
+    await d.run(100)  # its stores may be in flight
     await d.see_state(trapping=0, locked=0)
     d.expect("words", d.words(0, 96), [*range(32), *[0] * 64])
 

@@ -1,4 +1,6 @@
-"""Cases of masks, errors, single steps, stacks without room, no handler, and what the host reads of it."""
+"""Cases of masked traps, errors, single steps, full stacks, a missing handler, and the host's
+registers.
+"""
 
 from rtl.isa.errors import WarpError
 from testbench.sm.errors import ALL_REPORTED
@@ -15,7 +17,7 @@ _STATUS = (
     "STG.E [R18+0x4], R21",
     "STG.E [R18+0x8], R22",
 )
-"""The log's second and third word are SR66 and SR64."""
+"""COUNT, and SR66 and SR64 in the second and third word of the log."""
 _BAD_LOAD = ("MOV R8, RZ", "MOV R9, RZ", "LDG.E R10, [R8]", "MOV R11, R10")
 
 
@@ -167,7 +169,7 @@ async def an_error_in_the_trap_pauses(d: Debugger) -> None:
 
 @case(("BPT.TRAP 0x1", "EXIT"), ("JMP 0x100000",), ends="error")
 async def behind_what_memory_does_not_have_is_the_next_address(d: Debugger) -> None:
-    # The group's three instructions, and the first one of the next group.
+    # Three instructions of a group, and the first one of the next group.
     for place in (0x10_0008, 0x10_0010, 0x10_0018, 0x10_0028):
         await d.lock_down()
         await d.see_error(WarpError.MMU_FAULT, 0, place)
@@ -189,8 +191,7 @@ async def behind_what_memory_does_not_have_is_the_next_address(d: Debugger) -> N
     crs=0,
 )
 async def behind_an_error_that_leaves_a_trace_a_handler_goes_on(d: Debugger) -> None:
-    # The stack is empty then, so that there is no frame either; for an RTT the next address is
-    # reported.
+    # The stack is empty, so there is no frame; an RTT reports the next address.
     for place in (len(COUNT), len(COUNT) + 3):
         await d.lock_down()
         await d.see_events("ERROR_IN_TRAP", "BPT_PAUSE", reasons=[1] if place == len(COUNT) else [])
@@ -243,7 +244,7 @@ async def without_a_handler_the_host_stops_and_goes_on(d: Debugger) -> None:
     await d.hold(after=1)
     await d.run_trigger()
     await d.run(50)
-    await d.see_state(trapping=1, locked=1)  # they wait for the stop trigger now
+    await d.see_state(trapping=1, locked=1)  # the stop trigger holds them
     await d.see("BPT_PAUSE_MASK", 0)
     await d.control(STOP_TRIGGER=0)
     await d.end(words=range(64))
@@ -321,7 +322,7 @@ async def single_steps_through_divergence(d: Debugger) -> None:
     await d.lock_down()
     await d.control(STOP_TRIGGER=0)
     issued, steps = await d.host.read("instructions"), 0
-    instructions = len(_STATUS) + 4  # the handler's, and the one of the step
+    instructions = len(_STATUS) + 4  # the instructions of the handler and the stepped one
     while not d.host.ended and not d.host.failed:
         await d.clear()
         await d.run_trigger()
@@ -473,7 +474,7 @@ async def sr64_tells_of_all_warps_and_sr66_of_one(d: Debugger) -> None:
 async def sr67_reads_and_clears(d: Debugger) -> None:
     await d.end()
     d.expect("SR67, SR66, SR64", d.log(0)[:3], [1 << 5, 0, 0])
-    await d.see_events(reasons=[5])  # the host's copy is the host's
+    await d.see_events(reasons=[5])  # SR67 does not clear the host's register
 
 
 @case((*BUSY, *ADDRESS, *_STORE), ("BPT.PAUSE", *COUNT, "RTT"), warps=2)

@@ -1,4 +1,4 @@
-"""Cases of RTT: who leaves the trap, when, and in what state."""
+"""Cases of RTT: which warps leave the trap, when, and in which state."""
 
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import GLOBAL_ERROR_MASK_RESET, GlobalError
@@ -127,8 +127,7 @@ async def all_live_threads_are_active_in_the_handler(d: Debugger) -> None:
 async def fallthrough_goes_on_with_masks_and_stack_as_they_are(d: Debugger) -> None:
     await d.end()
     entries, depth, active, _ = d.log(0)
-    # SYNC, filled up to a line, the frame, and the handler's own SYNC, filled up in the expected
-    # stack.
+    # SYNC with holes up to a line, the frame, and the handler's own SYNC with holes up to a line.
     d.expect("entries, depth, active threads", [entries, depth & 0x1FFFF, active], [2, 12, _ALL])
     await d.see_events(reasons=[1, 2])
 
@@ -212,7 +211,7 @@ async def rtt_counts_paused_warps_as_waiting(d: Debugger) -> None:
         await d.run(100)
     await d.see("BPT_PAUSE_MASK", 0b10)
     await d.see_state(trapping=0, locked=0)
-    await d.run(100)  # a warp that has ended may have stores on their way
+    await d.run(100)  # stores of a warp that has ended may be in flight
     d.expect("words", d.words(0, 32), list(range(32)))
 
 
@@ -232,7 +231,7 @@ async def terminate_does_not_wait(d: Debugger) -> None:
     await d.see("WARP_VALID_MASK", 0b10)
     await d.run_trigger()
     await d.run(1500)
-    # The other one reaches its own BPT.TRAP then, and is paused again.
+    # The other warp then reaches its own BPT.TRAP and is paused again.
     if await d.host.read("WARP_VALID_MASK"):
         await d.run_trigger()
     await d.end(words=[0] * 32 + list(range(32, 64)))
@@ -265,7 +264,7 @@ async def terminate_does_not_wait(d: Debugger) -> None:
     ends="error",
 )
 async def who_is_woken_at_syncall_still_waits_there(d: Debugger) -> None:
-    """Memory does not take a line of the stack: that is an error of no instruction."""
+    """Memory refuses a line of the stack: the error belongs to no instruction."""
     for _ in range(PATIENCE // 10):
         if await d.host.read("BPT_PAUSE_MASK"):
             break
@@ -484,13 +483,13 @@ def _deadlock(mode: str) -> tuple[str, ...]:
 async def popcrs_against_syncall_deadlocks_and_the_watchdog_tells(d: Debugger) -> None:
     await d.write("SM_TIMEOUT_INTERVAL", 10)
     await d.interrupt()
-    await d.run(100)  # the second warp has its trap a launch later
+    await d.run(100)  # the second warp traps a launch later
     await d.clear()
     await d.run(3000)
     await d.see_events("TIMEOUT")
     await d.see_state(trapping=1, locked=0)
     await d.see("WARP_VALID_MASK", 3)
-    # Drivers' mask does not have its bit.
+    # The mask of the drivers does not have the watchdog's bit.
     d.expect("interrupt", d.host.interrupted, False)
     await d.write(
         "HWW_GLOBAL_ESR_REPORT_MASK", GLOBAL_ERROR_MASK_RESET | 1 << GlobalError.TIMEOUT.value
@@ -507,7 +506,7 @@ async def fallthrough_against_syncall_deadlocks(d: Debugger) -> None:
     await d.write("SM_TIMEOUT_INTERVAL", 8)
     await d.run(
         400
-    )  # bit 8 of the count is 1 within 256 cycles, and is seen in the next round of 64
+    )  # bit 8 of the count is set within 256 cycles and checked in the next period of 64
     await d.see_events("TIMEOUT", reasons=[1])
 
 
@@ -534,7 +533,7 @@ async def syncall_leaves_barriers_of_the_kernel_alone(d: Debugger) -> None:
 RETURNS.illegal("syncall_outside_is_illegal", "BAR.SYNCALL")
 
 
-# What a warp does that leaves.
+# What a warp executes after it has left the trap
 
 
 @case(
@@ -587,7 +586,7 @@ async def a_terminated_warp_never_resumes(d: Debugger) -> None:
     await d.end(words=[0] * 32 + list(range(32, 64)))
 
 
-# What fails, and what is behind it
+# Instructions that fail, and the ones after them
 
 
 @case(
@@ -612,13 +611,14 @@ async def nothing_is_executed_behind_a_b2r_that_failed(d: Debugger) -> None:
 
 _BAD_LOAD = "LDG.E R10, [RZ]"
 _FULL = (*ADDRESS, *("SSY met",) * 16)
-"""The stack has as many tokens as one of 512 bytes takes from programs."""
+"""A program that fills its stack of 512 bytes up to the limit of user mode."""
 _BEHIND = ("MOV R11, R10", "met:", "STG.E [R2], R0", "EXIT")
 
 
 async def _comes_back(d: Debugger, failing_line: int, *events: str) -> None:
-    """A push fails at line ``failing_line``, whose error comes first. When none is reported the program
-    ends."""
+    """Checks that a push fails at line ``failing_line``, whose error is reported first. Without
+    reported errors the program ends.
+    """
     await d.lock_down()
     await d.see_error(WarpError.STACK_OVERFLOW, 0, address(failing_line))
     await d.see_events("PHYSICAL_STACK_OVERFLOW", "BPT_PAUSE", *events)
@@ -632,7 +632,7 @@ async def _comes_back(d: Debugger, failing_line: int, *events: str) -> None:
 async def behind_a_load_that_failed_a_push_fails_earlier(d: Debugger) -> None:
     await _comes_back(
         d, len(_FULL) + 1, "MULTIPLE_WARP_ERRORS"
-    )  # to the load, as the warp model does
+    )  # returns to the load, as in the warp model
 
 
 @case((*_FULL, "SSY met", _BAD_LOAD, *_BEHIND), ("BPT.DRAIN", "BPT.PAUSE", "RTT"), crs=512)

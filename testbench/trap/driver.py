@@ -1,4 +1,4 @@
-"""The whole machine under test, with a host that stops it, wakes warps and looks at its registers."""
+"""The whole machine under test, with a host that stops it, wakes warps and reads its registers."""
 
 from dataclasses import replace
 
@@ -15,8 +15,10 @@ from testbench.trap.case import Debugger, Script, TrapCase
 
 
 class TrapDriver(MachineDriver):
-    """Runs launches in lockstep with the warp model if wanted. There is a model for either, made when it is
-    needed; with ``always`` everything is in lockstep: making one model takes longer than short runs save without it.
+    """Runs launches on the machine, with or without the warp model in lockstep.
+
+    Each of the two machines is made when it is first needed. With ``always`` every launch runs in
+    lockstep: for a few short runs that takes less time than making both.
     """
 
     def __init__(self, params: SmParams, engine: type[Engine], *, always: bool = False) -> None:
@@ -25,7 +27,7 @@ class TrapDriver(MachineDriver):
         self._machines: dict[bool, Hardware] = {}
 
     def hardware(self, *, check: bool) -> Hardware:
-        """The machine, with or without the warp model beside it."""
+        """The machine, with the warp model in lockstep if ``check``."""
         check |= self._always
         if check not in self._machines:
             self._machines[check] = Hardware(self.params, self._engine, check=check)
@@ -42,8 +44,13 @@ class TrapDriver(MachineDriver):
         check: bool = True,
         report_mask: int = REPORT_MASK_RESET,
     ) -> tuple[HardwareResult, Launch]:
-        """Runs a launch under a driver; the result, and the launch with what the hardware left in memory. Fails at the
-        first difference, in memory too, and when it does not end as ``ends`` says.
+        """Runs a launch under a driver.
+
+        Returns:
+            The result, and the launch with the memory that the hardware left.
+
+        Fails at the first difference from the warp model, also in memory, and unless the run ends
+        as ``ends`` says.
         """
         hardware = self.hardware(check=check)
         result = hardware.run(launch, 0, driver=driver, report_mask=report_mask)
@@ -55,14 +62,14 @@ class TrapDriver(MachineDriver):
         return result, replace(launch, memory=hardware.memory)
 
     def play(self, bench: Bench, case: TrapCase) -> None:
-        """Runs a case."""
+        """Runs a case with the script of its host."""
         self.debug(bench, case.name, case.launch(), case.script, case.ends, case.report_mask)
         bench.checked("cases")
 
     def debug(
         self, bench: Bench, what: str, launch: Launch, script: Script, ends: str, report_mask: int
     ) -> None:
-        """Runs a launch whose host does what a script says."""
+        """Runs a launch with a script of the host."""
         self.run(
             bench,
             what,
@@ -74,7 +81,7 @@ class TrapDriver(MachineDriver):
 
 
 def _host(bench: Bench, what: str, launch: Launch, script: Script) -> Driver:
-    """The host that does what a script says."""
+    """A host that executes a script."""
 
     async def driver(host: HardwareHost) -> None:
         await script(Debugger(bench, what, host, launch))
@@ -83,7 +90,7 @@ def _host(bench: Bench, what: str, launch: Launch, script: Script) -> Driver:
 
 
 def record_case(bench: Bench, case: TrapCase) -> None:
-    """Runs a case on a small machine, for the waveform, if there is to be one."""
+    """Runs a case on a small machine for the waveform, if the bench records one."""
     vcd = bench.vcd
     if vcd is None:
         return

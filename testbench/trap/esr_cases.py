@@ -1,4 +1,6 @@
-"""Cases of the error status: what the registers keep, what clears them, when the host is interrupted."""
+"""Cases of the error status: what the registers keep, what clears them, and when they interrupt the
+host.
+"""
 
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError
@@ -21,7 +23,9 @@ _TWO_ERRORS = (
     ".raw 0x0",
     "EXIT",
 )
-"""The first warp's is MISALIGNED_ADDR, the second one's, much later, ILLEGAL_INSTR_ENCODING."""
+"""A kernel in which the first warp has MISALIGNED_ADDR, and the second one, much later,
+ILLEGAL_INSTR_ENCODING.
+"""
 _FIRST_AT, _SECOND_AT = address(4), address(7 + len(BUSY))
 _LATER = (*BUSY, "LDS R5, [0x2]", "MOV R6, R5", "EXIT")
 _LATER_AT = address(len(BUSY) - 1)
@@ -37,7 +41,7 @@ async def values_after_reset(d: Debugger) -> None:
 
 @case(_TWO_ERRORS, ("RTT.TERMINATE",), warps=2, ends="error")
 async def the_handler_ends_both(d: Debugger) -> None:
-    # Both trap for the first error, so the second never comes.
+    # Both warps trap for the first error, so the second one never occurs.
     await d.end()
     await d.see_error(WarpError.MISALIGNED_ADDR, 0, _FIRST_AT)
     await d.see_events()
@@ -49,8 +53,8 @@ async def the_handler_ends_both(d: Debugger) -> None:
 async def the_first_error_is_kept(d: Debugger) -> None:
     await d.interrupt()
     await d.see_events()
-    # The handler is switched off while warp 1 is in it. Between a warp's error and its entry the
-    # hardware may have chosen the handler already.
+    # The handler is disabled while warp 1 is in it. Between a warp's error and its entry the
+    # hardware may already have selected the handler.
     while d.log(1)[0] < 2 and not d.host.failed:
         await d.run(4)
     await d.see_error(WarpError.MISALIGNED_ADDR, 0, _FIRST_AT)
@@ -70,7 +74,7 @@ async def an_error_behind_a_cleared_one_is_a_first_one(d: Debugger) -> None:
     await d.see_error(WarpError.MISALIGNED_ADDR, 0, _FIRST_AT)
     await d.write("HWW_WARP_ESR", 0)
     await d.see("HWW_WARP_ESR", 0)
-    d.expect("interrupt", d.host.interrupted, True)  # BPT_PAUSE is there still
+    d.expect("interrupt", d.host.interrupted, True)  # BPT_PAUSE is still set
     await d.write("HWW_GLOBAL_ESR", 1 << GlobalError.BPT_PAUSE.value)
     d.expect("interrupt", d.host.interrupted, False)
     await d.run_trigger()
@@ -110,7 +114,7 @@ async def drivers_clear_in_either_order(d: Debugger) -> None:
         await d.see("HWW_WARP_ESR", 0)
         await d.see_events()
         d.expect("interrupt", d.host.interrupted, False)
-        await d.run_trigger()  # it fails again
+        await d.run_trigger()  # the instruction fails again
         await d.interrupt()
     await d.lock_down()
 

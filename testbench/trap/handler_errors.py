@@ -1,6 +1,6 @@
-"""Instructions that fail in the trap handler: each kind that can.
+"""Instructions that fail in the trap handler, one of each kind that can.
 
-The warp is paused; when the host wakes it, it continues after the instruction.
+The warp is paused. When the host wakes it, it continues after the failed instruction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,20 +28,23 @@ _HEAD = (
     "MOV32I R10, 0x4",
     "SHL R11, R0, 0x3",
 )
-"""P0 marks all threads but the first. R8 and R9 are an address at which there is no memory."""
+"""The beginning of the handler. P0 marks all threads but the first; R8 and R9 are an address
+without memory.
+"""
 _TAIL = ("away:", "MOV32I R20, 0x1", "RED.E.ADD [R18], R20", "RTT")
-"""Threads that have come here are counted in the log."""
+"""The end of the handler: each thread that reaches it increments the slot's first word of the log.
+"""
 _PUSHED = 28
-"""Tokens that fill the stack's region of 512 bytes, with the frame's four."""
+"""Tokens that fill the stack's region of 512 bytes together with the four of the frame."""
 _DEEP = 24
-"""Tokens that do not fill it, but the lowest of which are in memory."""
+"""Tokens that do not fill the region, but of which the lowest are in memory."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What fails: a line, behind others that do not, and how.
+    """An instruction that fails, the instructions before it, and its error.
 
-    A BPT.TRAP of ``reason`` has no ``error``.
+    A BPT.TRAP has a ``reason`` and no ``error``.
     """
 
     error: WarpError
@@ -51,17 +54,21 @@ class Failure:
 
     @property
     def events(self) -> set[str]:
-        """The bits of the global error status."""
+        """The expected bits of the global error status."""
         overflow = {"PHYSICAL_STACK_OVERFLOW"} if self.error is WarpError.STACK_OVERFLOW else set()
         return {"ERROR_IN_TRAP", "BPT_PAUSE"} | overflow
 
 
 @dataclass(frozen=True)
 class HandlerErrors:
-    """A handler in which one failure comes behind the other; so many ``threads`` are active at its end.
+    """A handler in which several instructions fail in turn.
 
-    ``crs`` are the bytes of the stack's region. ``floats``: only a machine with floating point
-    finds these errors.
+    Attributes:
+        failures: The instructions that fail.
+        threads: Active threads at the end of the handler.
+        crs: Size of the stack's region in bytes.
+        floats: The errors need a machine with floating point.
+        last: Instructions after the last failure.
     """
 
     name: str
@@ -74,14 +81,16 @@ class HandlerErrors:
 
     @property
     def _lines(self) -> list[str]:
-        """The handler. Failures of units are reported before the next one."""
+        """The lines of the handler. A drain after each failure makes its error precede the next
+        one.
+        """
         lines = list(_HEAD)
         for failure in self.failures:
             lines += [*failure.before, failure.line, "BPT.DRAIN"]
         return [*lines, *self.last, *_TAIL]
 
     def launch(self) -> Launch:
-        """The program, and the handler."""
+        """The launch of the program with its handler."""
         lines = (*ADDRESS, "BAR.SYNC 0x0", "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT")
         text = kernel_text(lines, registers=_REGISTERS, shared=256)
         text += ".const 2 table\n.word 8, 0x30\n"
@@ -90,7 +99,9 @@ class HandlerErrors:
         return with_handler(made, *self._lines, registers=_REGISTERS)
 
     def places(self, handler: int) -> Iterator[tuple[Failure, int]]:
-        """The failures, and the addresses that they have."""
+        """Each failure with the address of its instruction; ``handler`` is the pc of the
+        handler.
+        """
         at = len(_HEAD)
         for failure in self.failures:
             at += sum(not line.endswith(":") for line in failure.before)
@@ -99,17 +110,17 @@ class HandlerErrors:
 
 
 def _raw(name: str, variant: str | None = None, **fields: int) -> str:
-    """A word that the assembler would not make."""
+    """The word of an instruction that the assembler refuses."""
     return f".raw {encode(name, variant, **fields):#018x}"
 
 
 def _all(error: WarpError, *lines: str) -> list[Failure]:
-    """Lines that fail alike."""
+    """Lines that fail with the same error."""
     return [Failure(error, line) for line in lines]
 
 
 def handler_errors() -> Iterator[HandlerErrors]:
-    """Each kind of instruction that can fail in the handler, by what finds that out."""
+    """Each kind of instruction that can fail in the handler, by the unit that detects the error."""
     yield HandlerErrors("what nobody executes", _refused())
     yield HandlerErrors("memory instructions", list(_of_memory()))
     yield HandlerErrors("constants", list(_of_constants()))
@@ -153,7 +164,7 @@ def _refused() -> list[Failure]:
 
 
 def _of_memory() -> Iterator[Failure]:
-    """Loads, stores, atomic operations."""
+    """Loads, stores and atomic operations."""
     yield from _all(
         WarpError.MISALIGNED_ADDR,
         "LDS R12, [0x2]",
@@ -198,7 +209,7 @@ def _of_memory() -> Iterator[Failure]:
 
 
 def _of_constants() -> Iterator[Failure]:
-    """Constants as operands, of each unit."""
+    """Constant operands of each unit."""
     yield from _all(
         WarpError.INVALID_CONST_ADDR,
         "IADD R12, R0, c[0x2][0x100]",
@@ -236,7 +247,7 @@ def _of_barriers() -> list[Failure]:
 
 
 def _of_traps() -> Iterator[Failure]:
-    """What the trap unit executes."""
+    """Instructions of the trap unit."""
     for reason in (0, 8):
         yield Failure(
             WarpError.ILLEGAL_INSTR_PARAM,
@@ -252,7 +263,7 @@ def _of_traps() -> Iterator[Failure]:
 
 
 def _of_targets() -> Iterator[Failure]:
-    """Where a branch, a call or a token goes."""
+    """Invalid targets of branches, calls and tokens."""
     for name in ("BRA", "CAL", "SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"):
         yield Failure(WarpError.PC_WRAP, _raw(name, target=-0x80_0000))
     for name in ("BRA", "CAL"):
@@ -264,7 +275,7 @@ def _of_targets() -> Iterator[Failure]:
 
 
 def _unwinds() -> Iterator[Failure]:
-    """Threads that leave; and that reach a token whose pc is no instruction's."""
+    """Unwinds into the frame, and unwinds to a token with a misaligned pc."""
     leaving = ("SYNC", "BRK", "CONT", "RET", "EXIT", "LONGJMP", "KIL")
     yield from _all(WarpError.STACK_ERROR, *leaving, "RAM")
     yield Failure(WarpError.MISALIGNED_PC, "SYNC", [_raw("SSY", target=0x14)])
@@ -296,8 +307,8 @@ def _of_the_stack() -> Iterator[HandlerErrors]:
     yield HandlerErrors(
         "calls at the limit", [replace(counted, before=limit), *more], check_calls=True
     )
-    # Memory has nothing where the stack's lines are said to be, until what is behind the errors
-    # gives them their place back.
+    # The stack pointer refers to lines without memory; the instructions after the failures restore
+    # it.
     lost = [
         "GETLMEMBASE R6",
         "MOV32I R7, 0x1234567",

@@ -1,4 +1,6 @@
-"""Traps at any time: programs that the host stops again and again do what they do undisturbed, and no trap is lost."""
+"""Traps at any time: programs stopped by the host many times leave the same results as undisturbed
+ones, and no trap is lost.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,16 +17,20 @@ from testbench.trap.driver import TrapDriver
 from testbench.trap.programs import CLOBBER, RETURN, kernel_text, with_handler
 
 HANDLERS = (RETURN, CLOBBER)
-"""How a handler ends that has counted itself: at once, or behind a tangle of branches, calls and tokens."""
+"""The ends of a handler that counts its entries: RTT at once, or after branches, calls and tokens
+of every kind.
+"""
 _PATIENCE = 100_000
-"""Cycles that no warp needs to enter the trap and reach RTT."""
+"""Timeout in cycles for a warp to enter the trap and reach RTT."""
 _LIMIT = 1_000_000
-"""Cycles that no program takes behind its last stop."""
+"""Timeout in cycles for a program after its last stop."""
 _REGISTERS = 4
-"""More than the program has."""
+"""Registers of the handler above those of the program."""
 _WORDS = 256
 _STACK = 1024
-"""Bytes: just enough, so that a trap that left something on the stack would be noticed."""
+"""Size of the stack's region in bytes: just enough, so that tokens left on the stack by a trap
+would overflow it.
+"""
 _MOST_SLOTS = 64
 _WORD_BYTES = 4
 _PER_WORD = _WORD_BYTES.bit_length() - 1
@@ -32,9 +38,14 @@ _PER_WORD = _WORD_BYTES.bit_length() - 1
 
 @dataclass
 class Counted:
-    """A launch whose trap handler counts, for each warp slot, how often a warp has entered. One that ``traps_itself``
-    may be in the trap when the host stops it. ``traps`` and ``entries`` are what the host has seen: how often it has
-    stopped all warps, and how many have entered."""
+    """A launch whose trap handler counts the entries of each warp slot.
+
+    Attributes:
+        traps_itself: The program has traps of its own, so that it may be in the trap when the host
+            stops it.
+        traps: How often the host has stopped all warps.
+        entries: Entries seen by the host.
+    """
 
     launch: Launch
     counters: int
@@ -43,7 +54,7 @@ class Counted:
     entries: int = 0
 
     def counts(self, host: HardwareHost) -> list[int]:
-        """Entries by slot."""
+        """The counted entries of each slot."""
         return [
             host.memory.read_number(self.counters + _WORD_BYTES * slot, _WORD_BYTES)
             for slot in range(_MOST_SLOTS)
@@ -53,8 +64,9 @@ class Counted:
 def counted(
     launch: Launch, ending: Sequence[str] = RETURN, *, traps_itself: bool = False
 ) -> Counted:
-    """The launch with a handler that counts and then goes through the lines of its ``ending``. It works in registers
-    that the program does not have, and leaves predicates and CC alone.
+    """The launch with a handler that counts its entry and then executes ``ending``.
+
+    The handler uses registers that the program does not have, and preserves predicates and CC.
     """
     counters = launch.memory.allocate("trap counters", _WORD_BYTES * _MOST_SLOTS)
     low = launch.registers + launch.registers % 2
@@ -75,12 +87,13 @@ def counted(
     return Counted(with_handler(launch, *lines, registers=low + _REGISTERS), counters, traps_itself)
 
 
-# What the host does.
+# The host
 
 
 async def _stop(bench: Bench, what: str, host: HardwareHost, run: Counted) -> None:
-    """Stops all warps, checks that each live one has entered once, and no other, and resumes
-    them."""
+    """Stops all warps, checks that each live one and no other has entered once, and resumes
+    them.
+    """
     before = run.counts(host)
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)
     if not await host.until(lambda host: host.locked_down, _PATIENCE):
@@ -99,20 +112,24 @@ async def _stop(bench: Bench, what: str, host: HardwareHost, run: Counted) -> No
 
 
 async def _see_no_error(bench: Bench, what: str, host: HardwareHost) -> None:
-    """A warp with an error returns to it again and again: a run that continues would not end."""
+    """Fails if an error is reported: the warp would return to the failed instruction again and
+    again, without end.
+    """
     if not host.failed and (error := await host.field("HWW_WARP_ESR", "ERROR")):
         bench.fail(f"{what}: {WarpError(error).name} at {await host.read('HWW_WARP_ESR_PC'):#06x}")
 
 
 async def _run(host: HardwareHost, cycles: int) -> None:
-    """Lets so many cycles pass, fewer if the grid ends."""
+    """Waits for ``cycles`` cycles, or until the grid ends."""
     end = host.cycles + cycles
     while host.cycles < end and not host.ended and not host.failed:
         await host.run(end - host.cycles)
 
 
 async def _issue(host: HardwareHost, count: int) -> None:
-    """Lets so many instructions issue, fewer if the grid ends. A cycle has one at most."""
+    """Waits until ``count`` more instructions have issued, or until the grid ends. At most one
+    issues in a cycle.
+    """
     end = await host.read("instructions") + count
     while (
         (left := end - await host.read("instructions")) > 0 and not host.ended and not host.failed
@@ -131,9 +148,11 @@ def inject(
     instructions: bool = False,
     check: bool = False,
 ) -> Launch:
-    """Runs a launch and stops it after so many cycles each, or so many ``instructions``, in the end
-    not; returns its results. With ``steps`` every second stop is followed by that many cycles of
-    single steps.
+    """Runs a launch and stops it after each of the ``gaps``, in cycles or issued ``instructions``;
+    then lets it end.
+
+    With ``steps`` every second stop is followed by that many cycles of single steps. Returns the
+    results.
     """
     wait = _issue if instructions else _run
 
@@ -157,8 +176,10 @@ def inject(
 
 
 async def _step(host: HardwareHost, cycles: int) -> None:
-    """Single steps for so many cycles: the handler does not pause, so each step leads to the next.
-    Before it and behind it all warps are held once, so that no warp has a step left to do.
+    """Executes single steps for ``cycles`` cycles: the handler does not pause, so each step leads
+    to the next one.
+
+    Before and after them all warps are stopped once, so that no warp has a step left.
     """
     for mode in (1, 0):
         await host.modify("DBGR_CONTROL0", SINGLE_STEP_MODE=mode, STOP_TRIGGER=1)
@@ -168,12 +189,12 @@ async def _step(host: HardwareHost, cycles: int) -> None:
 
 
 def stops_often(source: Random, most: int) -> Iterator[int]:
-    """Stops without end, at most so many cycles or instructions apart."""
+    """Endless random stops, at most ``most`` cycles or instructions apart."""
     while True:
         yield source.randrange(1, most)
 
 
-# Programs: short, and nothing in what they leave depends on time.
+# Short programs whose results do not depend on timing.
 
 _HEAD = (
     "S2R R0, SR_TID.X",
@@ -264,7 +285,9 @@ PROGRAMS: dict[str, Sequence[str]] = {
         "MOV R4, R0",
     ),
 }
-"""Behind the thread's number in R0 and the address of its word in R2 and R3; R4 is what it leaves there."""
+"""The bodies of the programs. Before them R0 is the thread number and R2, R3 the address of the
+thread's word; R4 is the result.
+"""
 
 
 _STATES = (
@@ -310,13 +333,16 @@ _STATE_WARPS = 5
 
 
 def in_every_state() -> Launch:
-    """A launch of one CTA of which a warp waits at a barrier, one is parted before it comes there, one traps, one has
-    threads that come back from their exit, and one has ended."""
+    """A launch of one CTA with warps in different states: waiting at a barrier, diverged before the
+    barrier, trapping, with threads revived by their exit token, and ended.
+    """
     return _launch(_STATES, _STATE_WARPS, 1)
 
 
 def programs(warps: int, grid: int = 1) -> dict[str, Callable[[], Launch]]:
-    """The programs as launches of CTAs of so many warps, which all leave the same."""
+    """The programs as launches of CTAs of ``warps`` warps. All CTAs of a launch have the same
+    results.
+    """
     return {name: partial(_launch, lines, warps, grid) for name, lines in PROGRAMS.items()}
 
 

@@ -1,4 +1,7 @@
-"""The error status of the whole machine: every error that there is, by code, warp and address, as the host sees it."""
+"""The error status of the whole machine: code, warp and address of every error.
+
+The host reads the registers of the error status; a trap handler reads those of its warp.
+"""
 
 from collections.abc import Iterable
 
@@ -17,13 +20,13 @@ from testbench.trap.programs import with_handler
 from testbench.words import form_of
 
 FEW = 3
-"""Errors that a slow simulation can do."""
+"""Number of errors that a slow simulation checks."""
 SHOWN = "the_first_error_is_kept"
-"""The case in the waveform."""
+"""The case of the waveform."""
 _WARP = 2
-"""The warp that has the error; those below end at once."""
+"""The warp that has the error; the warps below it end at once."""
 _SILENT = 6000
-"""Cycles after which an error that is not reported would have been seen."""
+"""Cycles in which an error would have been reported, if it were not masked."""
 _LOG = 63
 _HANDLER = (
     f"MOV R14, c[0x0][{PARAMETER_BASE:#x}]",
@@ -33,11 +36,11 @@ _HANDLER = (
     "STG.E [R14], R13",
     "RTT.TERMINATE",
 )
-"""Keeps what it reads of the warp's status, and ends the warp."""
+"""A handler that stores the error status of its warp and ends the warp."""
 
 
 def _reason(case: ErrorCase) -> int:
-    """Of the BPT.TRAP that a case without an error ends with."""
+    """The reason of the BPT.TRAP that ends a case without an error."""
     word = int(case.body[-1].split()[-1], 0)
     form = form_of(word)
     values = form.values(word)
@@ -46,12 +49,12 @@ def _reason(case: ErrorCase) -> int:
 
 
 async def _over(d: Debugger) -> None:
-    """Waits for the end, or until no warp runs."""
+    """Waits until the grid ends or no warp runs."""
     await d.host.until(lambda host: host.ended or host.locked_down, _SILENT)
 
 
 async def _see_status(d: Debugger, case: ErrorCase) -> None:
-    """Expects the error, and the interrupt."""
+    """Compares the error status and the interrupt."""
     if case.error is WarpError.NONE:
         await d.see("HWW_WARP_ESR", _WARP << 16)
         reasons = [_reason(case)]
@@ -65,12 +68,14 @@ async def _see_status(d: Debugger, case: ErrorCase) -> None:
 
 
 def _ends_itself(case: ErrorCase) -> bool:
-    """Whether the warp ends with its error: no warp is left to trap."""
+    """Whether the warp ends with its error, so that no warp is left to trap."""
     return case.error is WarpError.RET_EMPTY_STACK_ERROR
 
 
 def check_errors(bench: Bench, driver: TrapDriver, cases: Iterable[ErrorCase]) -> None:
-    """Programs with an error: without and with a handler, and with the one code not reported."""
+    """Programs with an error: without a handler, with a handler, and with the error's code not
+    reported.
+    """
     cases = list(cases)
     for case in bench.progress(cases, "errors"):
         _check_paused(bench, driver, case)
@@ -81,7 +86,7 @@ def check_errors(bench: Bench, driver: TrapDriver, cases: Iterable[ErrorCase]) -
 
 
 def _check_paused(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
-    """Without a handler the warp is paused."""
+    """Checks that without a handler the warp is paused."""
 
     async def script(d: Debugger) -> None:
         await _over(d)
@@ -99,7 +104,7 @@ def _check_paused(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
 
 
 def _check_handled(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
-    """A handler reads the code of its warp."""
+    """Checks that the handler reads the error code of its warp."""
     launch = with_handler(case.launch(_WARP, drains=True), *_HANDLER, registers=16)
 
     async def script(d: Debugger) -> None:
@@ -116,7 +121,7 @@ def _check_handled(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
 
 
 def _check_silent(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
-    """All codes but this one are reported: nothing is seen."""
+    """Checks that an error is not reported if its code is masked, all others being reported."""
 
     async def script(d: Debugger) -> None:
         await _over(d)
@@ -127,25 +132,25 @@ def _check_silent(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
     mask = ALL_REPORTED & ~(1 << case.error.value)
     ends = (
         WarpModel(case.launch(_WARP, drains=True), report_mask=mask).run(_SILENT).status
-    )  # some would not end
+    )  # some of these programs would not end
     driver.debug(
         bench, f"{case.name}, not reported", case.launch(_WARP, drains=True), script, ends, mask
     )
 
 
 def check_registers(bench: Bench, driver: TrapDriver) -> None:
-    """What the registers keep and what clears them."""
+    """The cases of the registers."""
     for case in bench.progress(list(REGISTERS.cases.values()), "registers"):
         driver.play(bench, case)
 
 
 def record(bench: Bench) -> None:
-    """A case, for the waveform."""
+    """Runs one case for the waveform."""
     record_case(bench, REGISTERS.cases[SHOWN])
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     slow = bench.engine is PysimEngine
     driver = TrapDriver(PRESETS["default" if not slow else "small"], bench.engine)
     cases = list(error_cases())

@@ -1,7 +1,7 @@
-"""Traps of the whole machine: rule by rule, injected at any time, step by step, in lockstep with the warp model.
+"""Traps of the whole machine: directed cases, injected traps, single steps.
 
-Programs that are stopped at any cycle must leave what they leave undisturbed, and every warp that lives must enter the
-handler once for each stop.
+All runs are in lockstep with the warp model. A program stopped at any cycle must leave the same
+results as undisturbed, and every live warp must enter the handler once for each stop.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ from testbench.trap.programs import RETURN
 from testbench.words import memory_left
 
 FEW = ("rtt_goes_back", "a_bar_that_was_rolled_back_runs_again")
-"""Cases that a slow simulation can do."""
+"""Cases that a slow simulation runs."""
 SHORT = (
     "k05_triple_loop",
     "k08_fib_recursion",
@@ -40,39 +40,41 @@ SHORT = (
     "k31_scan_shared",
     "k53_divergent_ret_func",
 )
-"""Kernels that part in every way, meet at barriers and share memory."""
+"""Kernels that diverge in all ways, synchronize at barriers and share memory."""
 SHOWN = "a_bar_that_was_rolled_back_runs_again"
-"""The case in the waveform."""
+"""The case of the waveform."""
 MACHINES = (
     SmParams(warps=4, lanes=4),
     SmParams(warps=8, lanes=32),
     SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536),
 )
-"""Beside the default one."""
+"""Machines besides the default one."""
 _WINDOW = range(250, 1150)
 """Cycles after the start of a grid in which the short programs run."""
 STATES = range(440, 2140)
-"""Cycles in which the warps in every state start, and until they have ended."""
+"""Cycles from the start of the warps of every state until they have ended."""
 _LOWER, _UPPER = 0xFFFF_FFFF, 0xFF
-"""The slots of 40 warps, as registers have them."""
+"""The slots of 40 warps as two registers of the host have them."""
 _STARTED = 100_000
-"""Cycles in which that many warps start."""
+"""Timeout in cycles for that many warps to start."""
 _BUSY_LIMIT = 1_000_000
-"""Cycles in which they end."""
+"""Timeout in cycles for that many warps to end."""
 _CTAS = 3
 _INJECTED = 10_000
-"""Traps that the long form injects at least."""
+"""The minimum number of traps that the long form injects."""
 
 
 def check_cases(bench: Bench, driver: TrapDriver, names: Iterable[str]) -> None:
-    """Cases, by name."""
+    """Runs the cases of these names."""
     names = list(names)
     for name in bench.progress(names, "cases"):
         driver.play(bench, CASES[name])
 
 
 def check_window(bench: Bench, driver: TrapDriver, cycles: Iterable[int], warps: int = 2) -> None:
-    """Short programs, stopped once at each of these cycles: what they leave is what they leave undisturbed."""
+    """Short programs, stopped once at each of these cycles: the results are those of the
+    undisturbed program.
+    """
     cycles = list(cycles)
     for name, launch in programs(warps).items():
         _stopped_once(
@@ -81,8 +83,11 @@ def check_window(bench: Bench, driver: TrapDriver, cycles: Iterable[int], warps:
 
 
 def check_states(bench: Bench, driver: TrapDriver, cycles: Iterable[int]) -> None:
-    """Warps of a CTA that wait, are parted, trap, come back from an exit and have ended, stopped at each of these
-    cycles, in lockstep."""
+    """Warps of one CTA in every state, stopped at each of these cycles, in lockstep.
+
+    One waits at a barrier, one is diverged, one traps, one revives threads at their exit token, one
+    has ended.
+    """
     _stopped_once(
         bench,
         driver,
@@ -102,7 +107,9 @@ def _stopped_once(
     *,
     check: bool = False,
 ) -> None:
-    """A program, made for a handler, stopped once at each of these cycles, against what it leaves undisturbed."""
+    """Stops a program once at each of these cycles, with each of the handlers, and compares its
+    results with the undisturbed ones.
+    """
     undisturbed = memory_left(inject(bench, driver, name, make(RETURN), iter(()), check=check))
     for cycle in bench.progress(cycles, name):
         what = f"{name}, stopped at cycle {cycle}"
@@ -119,8 +126,9 @@ def check_kernels(
     steps: int = 0,
     check: bool = False,
 ) -> None:
-    """Kernels stopped after random numbers of instructions, at most ``gap``, against what their PTX says; see
-    ``inject``."""
+    """Kernels stopped after random numbers of instructions, at most ``gap``. Results are compared
+    with the PTX interpreter; see :func:`inject`.
+    """
     names = list(names)
     for number, name in enumerate(bench.progress(names, "kernels")):
         run, source = RUNS[name], Random(f"{bench.seed} {name}")
@@ -144,7 +152,9 @@ def check_kernels(
 
 
 def check_random_times(bench: Bench, driver: TrapDriver, rounds: int, gap: int) -> None:
-    """Short programs of four warps, stopped again and again; more CTAs than there is room for."""
+    """Short programs of four warps, stopped many times, in more CTAs than the machine holds at
+    once.
+    """
     for name, launch in programs(4, grid=_CTAS).items():
         undisturbed = memory_left(inject(bench, driver, name, counted(launch()), iter(())))
         for number in range(rounds):
@@ -164,7 +174,9 @@ def check_random_times(bench: Bench, driver: TrapDriver, rounds: int, gap: int) 
 def check_random_programs(
     bench: Bench, driver: TrapDriver, count: int, size: int, gap: int
 ) -> None:
-    """Random programs in lockstep, stopped again and again. What one warp alone leaves does not depend on time."""
+    """Random programs in lockstep, stopped many times. The results of one warp alone do not depend
+    on timing.
+    """
     for number in bench.progress(range(count), "random programs"):
         source, alone = Random(f"{bench.seed} {number}"), number % 2 == 0
         program = (
@@ -185,7 +197,7 @@ def check_random_programs(
 
 
 def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
-    """Warps in slots beyond the first 32, which have registers of their own."""
+    """Warps in slots above the first 32, which are in registers of their own."""
 
     async def script(d: Debugger) -> None:
         for _ in range(_STARTED // 20):
@@ -208,14 +220,14 @@ def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
         await d.see("BPT_PAUSE_MASK_1", _UPPER & ~2)
         await (
             d.run_trigger()
-        )  # first, since without the stop trigger the one at RTT leaves, and the trap is over
+        )  # first, since without the stop trigger the warp at RTT leaves and the trap ends
         await d.control(STOP_TRIGGER=0)
         await d.end(_BUSY_LIMIT)
 
     busy = (
         "MOV32I R23, 0x400",
         *BUSY[1:],
-    )  # the first warp is still there when the last one starts
+    )  # the first warp must still run when the last one starts
     driver.play(
         bench,
         TrapCase(
@@ -230,12 +242,12 @@ def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
 
 
 def record(bench: Bench) -> None:
-    """A case, for the waveform."""
+    """Runs one case for the waveform."""
     record_case(bench, CASES[SHOWN])
 
 
 def run(bench: Bench) -> None:
-    """The testbench."""
+    """Runs the testbench."""
     driver = TrapDriver(PRESETS["default"], bench.engine, always=not bench.thorough)
     if bench.engine is PysimEngine:
         check_cases(bench, TrapDriver(PRESETS["tiny"], bench.engine), FEW)

@@ -1,4 +1,4 @@
-"""What fails in the trap handler: a warp that the host wakes continues after it."""
+"""Instructions that fail in the trap handler: a warp that the host wakes continues after them."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -21,15 +21,15 @@ from testbench.trap.handler_errors import HandlerErrors, handler_errors
 
 CASES = tuple(handler_errors())
 _SEEN = 4
-"""Cycles after which the host's registers show what has locked the machine down."""
+"""Cycles from the lock-down until the host's registers show its cause."""
 _PATIENCE = 100_000
-"""Cycles that no case takes, in a serial machine either."""
+"""Timeout in cycles of a case, also on a serial machine."""
 
 passes = partial(simulation.passes, "trap", engine=CompiledEngine)
 
 
 def check(bench: Bench, driver: TrapDriver, cases: Iterable[HandlerErrors]) -> None:
-    """Plays cases on the hardware, in lockstep with the warp model."""
+    """Runs cases on the hardware, in lockstep with the warp model."""
     for case in cases:
 
         async def script(d: Debugger, case: HandlerErrors = case) -> None:

@@ -72,7 +72,9 @@ def check_cycles_of_the_error(wave: Waveform) -> None:
 
 
 def test_registers_beyond_the_programs_are_the_handlers_own():
-    """They are 0 when the warp starts, and keep what the handler has left in them."""
+    """Registers above those of the program are 0 when the warp starts, and keep the handler's
+    values between traps.
+    """
     lines = (
         "S2R R0, SR_TID.X",
         "ISCADD R2.CC, R0, c[0x0][out], 0x2",

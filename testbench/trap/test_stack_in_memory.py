@@ -1,4 +1,4 @@
-"""The bytes of a stack that the manual shows are those that the hardware leaves in memory."""
+"""The manual shows the bytes of a stack as the hardware leaves them in memory."""
 
 import re
 from pathlib import Path

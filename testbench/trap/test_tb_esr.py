@@ -1,4 +1,6 @@
-"""The error status of the whole machine: the short form of the testbench, and that it leaves out no error."""
+"""The error status of the whole machine: the short form of the testbench, and that its cases cover
+every error.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -20,7 +22,7 @@ from testbench.trap.esr_cases import REGISTERS
 
 CODES = {error for error in WarpError if error is not WarpError.NONE}
 ONE_EACH = {case.error: case for case in error_cases()}
-"""Of each error the last case."""
+"""The last case of each error."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-"""Traps of the whole machine: the short form of the testbench, its table, and what it must find."""
+"""Traps of the whole machine: the short form of the testbench, its table, and faults that it must
+detect.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -107,7 +109,7 @@ def test_the_table_names_every_case_once():
 
 def test_the_kept_save_files_of_the_whole_machine_are_those_that_are_written(tmp_path):
     harness = Harness(PRESETS["tiny"])
-    Fragment.get(harness, None)  # it is inspected and not simulated
+    Fragment.get(harness, None)  # the harness is inspected, not simulated
     for name in ("sm", "trap", "esr"):
         path = tmp_path / f"{name}.gtkw"
         kept = (WAVEFORMS / path.name).read_text()
@@ -124,7 +126,7 @@ def test_the_kept_save_files_of_the_whole_machine_are_those_that_are_written(tmp
         assert without_times(path.read_text()) == without_times(kept)
 
 
-# What is wrong is found.
+# Faults that must be detected
 
 
 @needs_compiled
@@ -137,7 +139,7 @@ def test_a_warp_that_does_not_enter_is_found(driver, monkeypatch):
 
 @needs_compiled
 def test_a_handler_that_changes_something_is_found(driver, monkeypatch):
-    """In lockstep both sides do it: so its results are checked, too."""
+    """In lockstep both sides are affected alike: the testbench must also check the results."""
     monkeypatch.setattr(tb_trap, "HANDLERS", [("MOV32I R4, 0x1", "RTT")] * 2)
     failure = failure_of(lambda bench: tb_trap.check_window(bench, driver, [600]))
     assert "stopped at cycle 600: what it leaves" in failure

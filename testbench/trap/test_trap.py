@@ -1,4 +1,4 @@
-"""The trap unit, instruction by instruction against the warp model."""
+"""The trap unit, one instruction at a time, against the warp model."""
 
 import random
 from dataclasses import replace
@@ -38,8 +38,9 @@ WORDS = (
 
 
 def outcome(word, report_mask):
-    """The model's result of an instruction: error, reasons of traps, whether BPT.INT, whether traps
-    are masked."""
+    """The model's result of an instruction: error, reasons of traps, whether BPT.INT interrupts,
+    whether traps are masked.
+    """
     made = machine([word], report_mask=report_mask)
     warp = warp_of(made)
     record = made.retire(0)
@@ -111,11 +112,15 @@ def test_agrees_with_the_model(report_mask, params):
 
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
-    """By a warp that executes BPT.TRAP and IDE alone, whichever it is."""
+    """BPT.TRAP is masked by IDE before it, and entered after the IDE that unmasks; checked on two
+    warps.
+    """
     dut = units_of(params).trap(params)
 
     async def executed(ctx, warp, word):
-        """Whether the warp is made to enter, soon after an instruction."""
+        """Executes an instruction; returns whether the unit requests the warp's entry soon after
+        it.
+        """
         offer(ctx, dut.dispatch, {"kind": InstructionKind.TRAP, "warp": warp, "word": word})
         await ctx.tick()
         ctx.set(dut.dispatch.valid, 0)
@@ -142,7 +147,7 @@ def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
 
 
 BEFORE, ENTERED = 0x1A8, 0x1B0
-"""Addresses of the last instruction and of the one in whose place the warp enters."""
+"""Addresses of the last issued instruction, and of the one that ENTER replaces."""
 FAILURES = (
     ((), ENTERED),
     ((("stack", 0),), ENTERED),
@@ -158,14 +163,18 @@ FAILURES = (
     ((("memory", 0x128), ("lanes", BEFORE)), 0x128),
     ((("flow", 0x108), ("memory", 0x128), ("flow", 0x110), ("memory", 0x130)), 0x128),
 )
-"""Errors of a warp, by source and address, as they are reported; and its return point."""
+"""Errors of a warp (source and address) in the order of their reports, and the expected return
+point.
+"""
 
 
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
-    """Errors of memory are of older instructions than others, whenever they are reported: in
-    different cycles or in one. With one instruction under way it is the one that was issued
-    last."""
+    """Errors of memory belong to older instructions than other errors, in whatever order they are
+    reported, also in one cycle.
+
+    With one instruction in flight the return point is the instruction issued last.
+    """
     dut = units_of(params).trap(params)
 
     async def issued(ctx, warp, kind, pc):
@@ -175,7 +184,7 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
             ctx.set(dut.issued.valid, 0)
 
     async def entered(ctx, groups):
-        """Where a new warp comes back to, and one that has not failed."""
+        """The return points of a new warp with these errors, and of one without errors."""
         for warp in (2, 5):
             offer(ctx, dut.launch, {"warp": warp})
             await ctx.tick()
@@ -315,7 +324,9 @@ HAPPENS_INSIDE = {"fail", "fails inside", "ends", "leaves", "refused to leave", 
     ids=["handler", "no handler", "unreported"],
 )
 def test_random_warps_trap_as_a_plain_account_says(installed, report_mask, cycles, happens, params):
-    """Warps that trap, fail, are stopped, stepped, paused, woken and taken from barriers, against a plain account."""
+    """Warps trap, fail, are stopped, stepped, paused, woken and withdrawn from barriers; all
+    outputs equal those of the reference model.
+    """
     driver = TrapUnitDriver(
         params, 3, cycles, installed=installed, report_mask=report_mask, timeout=3
     )

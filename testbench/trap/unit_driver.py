@@ -1,5 +1,6 @@
-"""Random warps around the trap unit, within the rules of issue and the flow unit; all its outputs
-are compared with a plain model of them."""
+"""Random warps at the trap unit, which follow the protocol of issue and the flow unit. All outputs
+are compared with a reference model.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ __all__ = ["TrapUnitDriver"]
 
 
 class Place(Enum):
-    """Where a warp is in its protocol with issue and the flow unit."""
+    """The state of a warp in its protocol with issue and the flow unit."""
 
     DEAD = "dead"
     RUNS = "runs"
@@ -77,7 +78,9 @@ _INSTRUCTIONS: tuple[tuple[int, Any, Any, int], ...] = (
         )
     ),
 )
-"""Word, what it does inside and outside the trap, or its error; the reason of a BPT.TRAP."""
+"""Instructions: word, effect inside and outside the trap or its error, and the reason of a
+BPT.TRAP.
+"""
 _OF_RETURN = {
     _return(mode): operation
     for mode, operation in (
@@ -95,7 +98,7 @@ def _bits(numbers: Any) -> int:
 
 @dataclass(frozen=True)
 class _Sent:
-    """What is dispatched to the unit; the reported error that it is, if it is one."""
+    """An instruction dispatched to the unit, with its reported error, if any."""
 
     warp: int
     kind: InstructionKind
@@ -105,8 +108,14 @@ class _Sent:
 
 
 class TrapUnitDriver:
-    """One simulation. ``events`` counts what has happened. In a machine with one instruction under way, what fails is
-    what a warp issued last."""
+    """One simulation of the trap unit.
+
+    In a machine with one instruction in flight an error belongs to the instruction that the warp
+    issued last.
+
+    Attributes:
+        events: How often each event occurred.
+    """
 
     def __init__(
         self,
@@ -134,9 +143,9 @@ class TrapUnitDriver:
         self._withdrawing: int | None = None
         self._stop = False
         self._serial, self._selected = params.serial, -1
-        """A warp whose ENTER or LEAVE is under way; else -1."""
+        """The warp whose ENTER or LEAVE is in flight; -1 if there is none."""
         self._last: list[int | None] = [None] * params.warps
-        """Where each warp's last instruction is."""
+        """The address of each warp's last instruction."""
 
     def count(self, what: str) -> None:
         self.events[what] = self.events.get(what, 0) + 1
@@ -149,7 +158,7 @@ class TrapUnitDriver:
         return self.random.choice(found) if found else None
 
     async def run(self, ctx: Any) -> None:
-        """Plays it."""
+        """Runs the simulation."""
         dut, model, handler = self.dut, self.model, self.random.getrandbits(29) << 3
         ctx.set(dut.report_mask, self._mask)
         refused = False
@@ -205,7 +214,7 @@ class TrapUnitDriver:
                 self.count("resume")
 
     def _busy(self) -> bool:
-        """Whether an instruction is under way, which is the only one."""
+        """Whether the only instruction of a serial machine is in flight."""
         return self._serial and (
             self._selected >= 0
             or any(place in (Place.TAKEN, Place.ENTERS, Place.LEAVES) for place in self.places)
@@ -218,7 +227,7 @@ class TrapUnitDriver:
         return (self.random.getrandbits(27) << 5) + 8 * self.random.randrange(1, 4)
 
     def _dispatch_alone(self, ctx: Any, now: Happening, leave: int) -> _Sent | None:
-        """Selects what is to enter or to leave, and dispatches it, or an instruction, in a later cycle."""
+        """Selects an ENTER, a LEAVE or an instruction, and dispatches it in a later cycle."""
 
         def moves(number: int) -> bool:
             return self._may_enter(number) or bool(
@@ -244,7 +253,7 @@ class TrapUnitDriver:
         return sent
 
     def _dispatch(self, now: Happening, leave: int, number: int | None = None) -> _Sent | None:
-        """What is dispatched to the unit: of this warp, or of any."""
+        """Dispatches an instruction of a warp to the unit; of a random warp without ``number``."""
         places = self.places
         if number is None:
             number = self._pick(
@@ -278,7 +287,7 @@ class TrapUnitDriver:
         return _Sent(number, InstructionKind.TRAP, pc, word, error)
 
     def _may_enter(self, number: int) -> bool:
-        """Whether issue may put ENTER in the place of a warp's next instruction."""
+        """Whether issue may replace a warp's next instruction by ENTER."""
         warp = self.model.warps[number]
         stays = (
             self.places[number] is Place.BUSY
@@ -288,7 +297,7 @@ class TrapUnitDriver:
         return (self.places[number] is Place.RUNS or stays) and self.model.enters(number)
 
     def _others(self, ctx: Any, now: Happening, able: int | None, refused: bool) -> None:
-        """What other units and the host do in this cycle."""
+        """Chooses the events of the other units and the host in this cycle."""
         dut, model, random = self.dut, self.model, self.random
         places = self.places
         launch: dict[str, Any] | None = None
@@ -398,7 +407,10 @@ class TrapUnitDriver:
         )
 
     def _fail(self, number: int, now: Happening, errors: dict[str, Any], *, alone: bool) -> None:
-        """A warp fails, in one way or in two. ``alone``: it is not the instruction that fails, if there is only one."""
+        """Reports one or two errors of a warp.
+
+        ``alone``: on a serial machine, the error does not belong to the instruction in flight.
+        """
         names = ["lanes", "flow", "memory", "conversion", "barrier", "stack"]
         choices = [[name] for name in names] + [["stack", "flow"]]
         if not self._serial:
@@ -422,7 +434,7 @@ class TrapUnitDriver:
                 self.count(f"fails {'inside' if self.model.warps[number].inside else 'outside'}")
 
     def _barriers(self, ctx: Any, now: Happening) -> None:
-        """The warps that wait at a barrier, and are withdrawn when the unit requests it."""
+        """Lets warps wait at a barrier, and answers withdrawals that the unit requests."""
         dut, places = self.dut, self.places
         ctx.set(
             dut.waiting,
@@ -457,7 +469,7 @@ class TrapUnitDriver:
                     places[number] = Place.RUNS
 
     def _compare_now(self, ctx: Any, now: Happening, sent: _Sent | None, handler: int) -> None:
-        """What the unit says in this cycle."""
+        """Compares the outputs of this cycle."""
         dut, model, warps = self.dut, self.model, self.model.warps
         numbers, waiting = range(self._count), ctx.get(dut.waiting)
         self._expect("room", ctx.get(dut.room), 1)
@@ -551,7 +563,7 @@ class TrapUnitDriver:
             )
 
     def _compare_after(self, ctx: Any, now: Happening, sent: _Sent | None, reply: Reply) -> None:
-        """What the unit says in the cycle after."""
+        """Compares the outputs of the cycle after."""
         completion, failed, report, events = (
             *(
                 ctx.get(as_struct(event))

@@ -1,5 +1,6 @@
-"""A plain model of the trap unit, warp by warp: the manual's rules (docs/barriers_traps.md), one by
-one, without memories and masks."""
+"""The reference model of the trap unit: the rules of docs/barriers_traps.md for each warp, one by
+one.
+"""
 
 from dataclasses import dataclass, field
 
@@ -8,13 +9,17 @@ from rtl.layouts import Origin
 __all__ = ["Happening", "Machine", "Reply", "Warp", "instruction_behind"]
 
 GROUP, INSTRUCTION = 32, 8
-"""Bytes of a group, whose first word is no instruction, and of each word."""
+"""Bytes of a group, whose first word is no instruction, and of an instruction."""
 
 
 @dataclass
 class Warp:
-    """What is known of a warp. ``pending_errors``: errors since it was last handled, by their source: code,
-    address."""
+    """The state of a warp.
+
+    Attributes:
+        pending_errors: Origin, code and address of the errors since the last entry or return, by
+            their source.
+    """
 
     live: bool = False
     inside: bool = False
@@ -38,28 +43,29 @@ class Warp:
 
     @property
     def stops(self) -> bool:
-        """It has done a single step, and does not mask that."""
+        """Whether it has executed a single step and does not mask the trap after it."""
         return self.has_stepped and not self.masked
 
     @property
     def returning(self) -> bool:
-        """It waits at RTT, or would if it were not paused."""
+        """Whether it waits at RTT, or would wait if it were not paused."""
         return self.waits or self.bare
 
 
 @dataclass
 class Happening:
-    """What happens in a cycle: an operation of the trap unit, if any, and the events of other
-    units."""
+    """The inputs of a cycle: an operation of the trap unit, if any, and the events of other
+    units.
+    """
 
     warp: int = 0
     does: str = ""
     reason: int = 0
     launched: int | None = None
     result: tuple[int, bool, bool] | None = None
-    """Warp, whether it is an error, whether it ends the warp."""
+    """Warp, whether the operation failed, whether it ends the warp."""
     errors: dict[str, tuple[Origin, int, int, int]] = field(default_factory=dict)
-    """Source -> origin, warp, code, address."""
+    """For each source: origin, warp, code, address."""
     taken: set[int] = field(default_factory=set)
     drained: set[int] = field(default_factory=set)
     withdrawn: int | None = None
@@ -72,7 +78,7 @@ class Happening:
 
 @dataclass
 class Reply:
-    """The outputs of the cycle after."""
+    """The outputs of the following cycle."""
 
     resume: set[int] = field(default_factory=set)
     pause: bool = False
@@ -81,25 +87,26 @@ class Reply:
 
 
 def instruction_before(pc: int) -> int:
-    """The instruction in front of another one."""
+    """The address of the instruction before this one."""
     before = pc - INSTRUCTION
     return (before - INSTRUCTION if before % GROUP == 0 else before) % (1 << 32)
 
 
 def instruction_behind(pc: int) -> int:
-    """The instruction behind another one."""
+    """The address of the instruction after this one."""
     behind = pc + INSTRUCTION
     return (behind + INSTRUCTION if behind % GROUP == 0 else behind) % (1 << 32)
 
 
 class Machine:
-    """All warps, and whether the multiprocessor is trapped."""
+    """The state of all warps, and whether the multiprocessor is in trap mode."""
 
     def __init__(self, count: int) -> None:
         self.warps = [Warp() for _ in range(count)]
         self.trapping = self.urgent = False
         self._cause = self._insisting = False
-        """Of the cycle before."""
+        """Of the cycle before: whether a cause of a trap occurred, and whether it can't be masked.
+        """
         self._cleared: int | None = None
 
     @property
@@ -107,12 +114,12 @@ class Machine:
         return [warp for warp in self.warps if warp.live]
 
     def enters(self, number: int) -> bool:
-        """Whether a warp has to enter."""
+        """Whether a warp has to enter the trap."""
         warp, everybody = self.warps[number], (self.trapping and self.urgent) or self._insisting
         return not warp.inside and (everybody or (self.trapping and not warp.masked))
 
     def holds(self, number: int) -> bool:
-        """Whether a warp may issue nothing."""
+        """Whether a warp may issue no instruction."""
         warp = self.warps[number]
         return self.enters(number) or warp.stops or warp.paused or warp.returning
 
@@ -138,11 +145,11 @@ class Machine:
         )
 
     def locked_down(self, now: Happening) -> bool:
-        """Whether no warp runs."""
+        """Whether the multiprocessor is in trap mode and no warp runs."""
         return self.trapping and self._stands(now) and not self._is_over(now)
 
     def comes_back_to(self, number: int, pc: int) -> int:
-        """Where a warp that enters in front of ``pc`` continues after the trap."""
+        """The return point of a warp that enters before ``pc``."""
         warp, of = self.warps[number], {}
         for origin, _, address in self.warps[number].pending_errors.values():
             of.setdefault(origin, address)
@@ -152,7 +159,7 @@ class Machine:
         return instruction_before(pc) if warp.taken_back or Origin.LAST in of else pc
 
     def step(self, now: Happening) -> Reply:
-        """A cycle passes."""
+        """Executes one cycle; returns the outputs of the next one."""
         reply, releases, over = Reply(), self._releases(now), self._is_over(now)
         insisting = now.does == "urgent trap"
         cause = now.stop
@@ -188,7 +195,7 @@ class Machine:
                 bool(failing) and warp.live and not was_inside,
             )
 
-            # What it may be asked to enter for.
+            # Causes for which the warp may be requested to enter.
             insisting |= newly
             asked |= fails or does == "fail" or (does == "trap" and not warp.masked)
             asked |= does == "unmask" and bool(warp.reasons) and not was_inside
@@ -210,8 +217,8 @@ class Machine:
             if pauses:
                 warp.quiet = does == "pause quietly" and not fails
             warp.paused = (was_paused or pauses) and not woken
-            # Instructions that hold their warp until it is released: pauses, BPT.TRAP, and a BAR, a
-            # BPT or an RTT that fails.
+            # These instructions hold their warp until it is released: pauses, BPT.TRAP, and a
+            # failed BAR, BPT or RTT.
             halted = (
                 warp.halted
                 or does in ("fail", "pause", "pause quietly")
@@ -227,7 +234,7 @@ class Machine:
             if does in ("mask", "unmask"):
                 warp.masked = does == "mask"
 
-            # In and out.
+            # Entry and return.
             if outcome is not None:
                 no_frame = refused and warp.awaits_entry
                 warp.bare |= no_frame
@@ -267,8 +274,9 @@ class Machine:
     def _account(
         self, number: int, warp: Warp, does: str, failing: list[tuple], now: Happening
     ) -> None:
-        """The errors of a warp, and whether its arrival at a barrier was withdrawn, until it is
-        handled."""
+        """Updates the pending errors of a warp and whether its arrival at a barrier was
+        withdrawn.
+        """
         if does in ("enter", "enter paused") and warp.pending_errors:
             first = max(warp.pending_errors.values(), key=lambda error: error[0].value)
             warp.code = first[1]

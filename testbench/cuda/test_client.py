@@ -117,7 +117,7 @@ def test_an_image_of_nvrtc_is_loaded_as_a_library(client, server, suffix, monkey
 
 
 def test_programs_find_nvrtc_and_its_headers_where_packages_have_them(tmp_path, monkeypatch):
-    """tinygrad uses NVRTC_PATH, numba CUDA_HOME."""
+    """The variables are NVRTC_PATH for tinygrad and CUDA_HOME for numba."""
     for file in ("cuda_nvrtc/lib/libnvrtc.so.12", "cuda_runtime/include/cuda.h"):
         (tmp_path / "nvidia" / file).parent.mkdir(parents=True)
         (tmp_path / "nvidia" / file).touch()
@@ -297,7 +297,7 @@ def test_a_server_that_ends_gives_the_program_an_error(client, server):
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is missing")
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_libraries_have_every_public_name_and_no_others(library):
-    """cuGetProcAddress would not find a function that is missing in the list of names."""
+    """A function that is missing in the list of names would not be found by cuGetProcAddress."""
     folder = library_folder()
     listed = subprocess.run(
         ["nm", "-D", "--defined-only", folder / library], capture_output=True, text=True, check=True

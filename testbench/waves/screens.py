@@ -1,6 +1,7 @@
-"""What GTKWave shows of waveforms, as pictures for the manual.
+"""Screenshots of waveforms in GTKWave, for the manual.
 
-Needs GTKWave and Xvfb, and the waveforms with their save files in ``waveforms``; a name may be a save file.
+Needs GTKWave and Xvfb, and the waveforms with their save files in ``waveforms``; a name may be a
+save file.
 """
 
 import os
@@ -27,15 +28,19 @@ exit
 """
 _COLORS = 32
 _WINDOW = 960, 830
-"""Width and height of the window, in pixels: its text is readable where a page shows the picture in its own size."""
+"""Width and height of the window in pixels: its text is readable if a page shows the picture
+unscaled.
+"""
 _ABOVE, _BESIDE = 99, 46
-"""Pixels above the waves (a title, which names folders of this machine, and buttons) and left of the signals' names."""
+"""Pixels above the waves (a title, which has folder names of this machine, and buttons) and left of
+the signals' names.
+"""
 _PATIENCE = 120
 
 
 @contextmanager
 def screen() -> Iterator[str]:
-    """A virtual display; returns its name."""
+    """Starts a virtual display and yields its name."""
     read, write = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(write), "-screen", "0", "1600x1200x24", "-nolisten", "tcp"],
@@ -54,7 +59,7 @@ def screen() -> Iterator[str]:
 
 
 def ask(command: Sequence[str | Path], script: str, folder: Path, display: str) -> str:
-    """What GTKWave prints that executes a script, called so in a folder."""
+    """Runs GTKWave with this command and script in a folder, and returns its output."""
     with tempfile.NamedTemporaryFile("w", suffix=".tcl") as file:
         file.write(script)
         file.flush()
@@ -71,7 +76,7 @@ def ask(command: Sequence[str | Path], script: str, folder: Path, display: str) 
 
 
 def _save_file(name: str) -> Path:
-    """The save file of a testbench, or of this name."""
+    """Returns the save file of a testbench, or the one of this name."""
     return Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
 
 
@@ -82,7 +87,7 @@ def draw(folder: Path, names: Sequence[str]) -> None:
         for name in names:
             save = _save_file(name)
             picture = folder / f"{save.stem}.png"
-            picture.unlink(missing_ok=True)  # one of before would be taken for this one
+            picture.unlink(missing_ok=True)  # an earlier picture would be taken for the new one
             size = "[size] {} {}".format(*_WINDOW)
             with tempfile.NamedTemporaryFile("w", suffix=".gtkw") as narrow:
                 narrow.write(re.sub(r"^\[size\] .*$", size, save.read_text(), flags=re.MULTILINE))
@@ -97,7 +102,7 @@ def draw(folder: Path, names: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command."""
+    """Runs the command and returns the exit code."""
     parser = Parser("testbench.waves.screens", str(__doc__).splitlines()[0], "docs/waves crs trap")
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="where the pictures go")
     parser.add_argument(

@@ -237,9 +237,7 @@ def test_a_prefetched_line_delays_a_miss_by_the_cycles_of_the_manual():
             line = apart * number
             await unit.fetch(ctx, 0, line * LINE_BYTES)
             await ctx.tick().repeat(3 * LATENCY)
-            await unit.fetch(
-                ctx, 0, (line + 1 + LINES) * LINE_BYTES
-            )  # instead of the next line
+            await unit.fetch(ctx, 0, (line + 1 + LINES) * LINE_BYTES)  # instead of the next line
             await ctx.tick().repeat(3 * LATENCY)
             await unit.redirect(ctx, 0, line * LINE_BYTES)
             await ctx.tick().repeat(cycles_later)

@@ -219,7 +219,7 @@ def test_a_file_appears_when_it_is_closed(tmp_path):
 
 @pytest.mark.parametrize("before", [b"", b"before\n"])
 def test_the_standard_output_is_written_to_though_it_is_a_file(before, tmp_path):
-    """Neither text that was printed before nor text that is printed after it is lost."""
+    """The text printed before it and the text printed after it are both kept."""
     output, source = tmp_path / "out", tmp_path / "k.sass"
     source.write_text(SOURCE)
     script = (

@@ -142,7 +142,7 @@ def test_pressing_twice_is_pressing_once(interrupted, tmp_path):
 
 
 def test_a_file_is_not_left_half_written(interrupted, tmp_path):
-    """Neither a file in a context nor one that is not closed."""
+    """This applies to a file in a context, and to one that is not closed."""
     body = (
         "def body(_):\n    other = OutputFile(folder / 'other')\n    other.write(b'half')\n"
         "    with OutputFile(folder / 'file') as file:\n        file.write(b'half')\n        ready()\n"
@@ -152,7 +152,7 @@ def test_a_file_is_not_left_half_written(interrupted, tmp_path):
 
 
 def test_what_a_command_runs_ends_with_it(interrupted, tmp_path):
-    """So do that program's children; temporary files are removed."""
+    """Children of that program end as well; temporary files are removed."""
     body = (
         "from sim.support.children import run_child\n"
         f"def body(_):\n    run_child([sys.executable, '-c', {_SLEEPER!r}, str(folder / 'pids')])\n"

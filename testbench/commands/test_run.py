@@ -563,7 +563,7 @@ GIVEN = ("struct:u8=9,buf:A=u32[4],u32=3", "f32:1.5", "u32:1", "u64:1", "f32:2.5
 
 
 def test_a_structure_is_passed_by_value(run_program, tmp_path):
-    """From PTX, and compiled by NVIDIA's assembler."""
+    """The kernel is PTX, or was compiled by NVIDIA's assembler."""
     path = tmp_path / "k.ptx"
     path.write_text(STRUCTURES)
     arguments = [word for text in GIVEN for word in ("--arg", text)]

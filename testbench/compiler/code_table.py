@@ -40,7 +40,7 @@ _FOLDERS = ("docs", "sim", "testbench")
 MANY, FEW, FEWEST = 255, 24, 12
 """Numbers of registers for which programs are compiled."""
 _EVERY = 4
-"""Of the files with a launch every fourth is also compiled for few registers."""
+"""Interval of the files with a launch that are also compiled for few registers."""
 _INSTRUCTION_BYTES = 8
 _GROUP_BYTES = 32
 _DIGITS = 12
@@ -59,8 +59,8 @@ _POINTER_OF_A_FUNCTION = ("k12_callprototype_param", "fp")
 
 @dataclass(frozen=True)
 class Row:
-    """One row. ``executed`` is None if nothing is launched; ``refused`` is the reason if there is
-    no code.
+    """A row of the table. ``executed`` is None if nothing is launched; ``refused`` is the reason if
+    there is no code.
     """
 
     name: str

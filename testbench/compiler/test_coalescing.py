@@ -46,7 +46,9 @@ def test_groups_that_nothing_keeps_apart_become_one_with_all_of_both():
 
 @pytest.mark.parametrize("width", [15, 16, 17, 18])
 def test_a_group_is_at_most_16_registers_wide(width):
-    """In either direction: the other group's last or first register is the outermost of both."""
+    """The limit applies in both directions: the other group's last or first register is the
+    outermost of both.
+    """
     one, behind = group({0: 1, 1: 2}), group({0: 4, width - 2: 8})
     assert joined((one, 1), (behind, 0)) == (width <= 16)
     one, before = group({0: 1, 1: 2}), group({0: 4, width - 2: 8})

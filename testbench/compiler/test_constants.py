@@ -61,7 +61,9 @@ def test_generic_addresses_count_from_where_the_driver_has_put_the_bank():
 
 
 def test_a_byte_of_a_place_in_the_bank_is_known():
-    """So is a byte of a function's handle; bytes of addresses are known at the launch only."""
+    """The same applies to a byte of a function's handle; bytes of addresses are known at the launch
+    only.
+    """
     text = (
         HEADER
         + """.const .b8 c[0x300]; .global .u32 g; .func f() { ret; }

@@ -69,7 +69,7 @@ def test_numbers_mean_the_same_written_or_propagated(seed):
 
 
 def test_what_nvidias_assembler_takes_is_taken():
-    """Each form once, with registers and numbers."""
+    """Each form is checked once, with registers and numbers."""
     source = Random(7)
     writer = Writer(source)
     written = [line for form in all_forms() if (line := writer.instruction(*form)) is not None]

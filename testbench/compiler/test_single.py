@@ -243,7 +243,9 @@ _TINY_SUMS = (
     "who", ["the interpreter", "our code", "our code on the hardware", "NVIDIA's code"]
 )
 def test_global_sums_take_subnormal_numbers_for_zeros_and_shared_ones_keep_them(who, tmp_path):
-    """By atom, red and a generic address in each space: 3 and 5 times the smallest number."""
+    """The additions are atom, red and a generic address in each space, of 3 and 5 times the
+    smallest number.
+    """
     arguments = [Buffer("out", bytes(24))]
     if who == "the interpreter":
         meaning = place(parse_ptx(_TINY_SUMS, "t.ptx"), arguments, block=(1, 1, 1))

@@ -248,7 +248,9 @@ def _resident():
 
 
 def test_launches_leave_nothing_behind(client, server):
-    """Neither device memory nor open files; little host memory except for the table of launches."""
+    """Device memory and open files must not grow; host memory grows little, by the table of
+    launches.
+    """
     run(client, server, "many", "100")
     files, resident = len(os.listdir("/proc/self/fd")), _resident()
     run(client, server, "many", "1000")

@@ -189,7 +189,7 @@ def test_registers_that_there_are_not_are_not_saved():
 
 
 def test_what_the_kernel_knows_of_local_memory_is_not_touched():
-    """Its stack pointer has the same initial value as without the area, which is above it."""
+    """The stack pointer has the same initial value as without the area, which is above it."""
     plain = launch_of(
         "        MOV R1, c[0x0][0x20]\n        STL [R1-0x4], R1\n        BPT.TRAP 0x1\n        EXIT\n"
     )

@@ -395,7 +395,9 @@ def test_processes_that_build_the_same_at_once_do_no_harm(folder, copy):
     ],
 )
 def test_a_design_depends_on_what_its_modules_import(module, depends, tmp_path, monkeypatch):
-    """Of a package around a module only the file matters, unless a name is imported from it."""
+    """In a package around a module only the package's own file matters, unless a name is imported
+    from it.
+    """
     texts = {
         "__init__": "from pack.large import name",
         "small": "from .other import one",

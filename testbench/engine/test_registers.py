@@ -60,8 +60,8 @@ def test_a_register_that_keeps_its_value_has_no_statement():
 
 
 def test_a_register_that_is_read_later_takes_its_value_at_the_end_of_the_edge():
-    """In a ring the first one is delayed; the others need not be, because all their readers precede
-    them.
+    """In a ring the first register is delayed; the others need not be, because all their readers
+    precede them.
     """
     one = Machine()
     r = one.registers

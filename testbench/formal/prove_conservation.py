@@ -8,8 +8,8 @@ to its end:
    pending, or because it is dead; or a DIVERGE token holds it; or it has executed SYNC, and is
    pending on the token that has it. (Between the two requests of an indexed branch the flow unit
    holds it.) From SAM to RAM inactive threads are active, and keep their codes.
-2. At most one DIVERGE token holds it, and no token above that one has it. All other tokens have the
-   threads that were active.
+2. At most one DIVERGE token holds it, and no token above that one has it. All other tokens have all
+   active threads.
 3. After each instruction its place is the one that the rules of that instruction define. It becomes
    active only by the token at which an unwind ends, which has it in its mask, and on which it is
    pending; then its code is cleared. If the instruction fails its place is unchanged.

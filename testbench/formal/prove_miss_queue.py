@@ -395,7 +395,7 @@ class _Spec(Elaboratable):
         claim(m, (read_waits == waiting) & (write_waits == sends), "all who wait are in the queue")
 
     def _show_fills(self, m: Module) -> None:
-        """Where lines are that are filled: one at a time, and between the last beat and the
+        """The location of lines that are filled: one at a time, and between the last beat and the
         request.
         """
         dut, around = self.dut, self.around
@@ -485,7 +485,7 @@ class _Spec(Elaboratable):
         )
 
     def _show_answers(self, m: Module) -> None:
-        """Where lines are that were read."""
+        """The location of lines that were read."""
         dut, around, answers = self.dut, self.around, self.dut.answers
         wait, pend, said = around.wait, around.pend, dut.memory.response.payload
         more, ahead, stays = answers.has_beats, answers.sent_early, answers.occupied

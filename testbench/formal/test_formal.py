@@ -187,8 +187,8 @@ def test_assertions_of_a_part_are_assumed_or_left_out():
 
 
 def test_memories_that_are_written_begin_with_anything():
-    """So a theorem holds for any initial content of them; a memory that is never written has its
-    initial content.
+    """Therefore a theorem holds for any initial content of them; a memory that is never written has
+    its initial content.
     """
     m = Module()
     m.submodules.written = written = Memory(shape=4, depth=2, init=[1, 2])

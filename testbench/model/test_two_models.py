@@ -327,7 +327,8 @@ def test_the_call_beyond_the_limit_is_not_taken():
 
 @pytest.mark.parametrize("calls", [API_CALL_LIMIT - 1, API_CALL_LIMIT])
 def test_a_return_pushed_at_the_limit_kills_limited_branches(calls):
-    # Every call goes to the next instruction. The return that is pushed then would be at 5.
+    # Every call targets the next instruction. The limited branch leads to the instruction that sets
+    # R0 to 5.
     body = [
         move(0, 0),
         *[encode("CAL", "i", target=0)] * calls,

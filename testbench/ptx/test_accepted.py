@@ -475,7 +475,7 @@ def test_a_number_that_is_added_to_a_register_has_its_bits(text, bits):
     ],
 )
 def test_bits_of_a_floating_point_number(text, bits):
-    """Of a double in 64 bits, and of a number that is written as bits of the same width."""
+    """The operand is a double in 64 bits, or a number that is written as bits of the same width."""
     body = f"{{ .reg .b64 d0; .reg .b32 t; .reg .f64 e; .reg .f32 f; {text} ret; }}"
     assert instructions(f".entry k() {body}")[0].operands[1] == PtxImmediate(bits)
 

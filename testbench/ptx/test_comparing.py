@@ -144,7 +144,7 @@ _CHANGES: dict[str, Callable[[int, int, int], int]] = {
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("name", _CHANGES)
 def test_an_atomic_operation_returns_the_old_number_and_leaves_the_new_one(name, bits, space):
-    """One thread at a time, each at its own address."""
+    """One thread runs at a time, each with its own address."""
     mask = (1 << bits) - 1
     where = {
         "global": "add.u64 d4, z, 128; ",

@@ -27,7 +27,7 @@ def read(name: str, width: int):
     [*((name, 32) for name in NARROW), *((name, 64) for name in WIDE), *OLD],
 )
 def test_a_special_register_is_read_in_its_width(name, width):
-    """Those of blocks and threads can also be read in 16 bits, as before PTX 2.0; their fourth
+    """Registers of blocks and threads can also be read in 16 bits, as before PTX 2.0; their fourth
     element is 0.
     """
     found = read(name, width)

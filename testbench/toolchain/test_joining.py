@@ -370,8 +370,8 @@ def test_a_file_may_define_what_others_define_for_themselves():
 
 
 def test_records_of_dropped_and_lost_functions_are_those_of_the_function_that_stays():
-    """The records of a file come first if the first file has no section of them; a record without a
-    symbol is dropped.
+    """The first file has no section of records, the second one has. A record whose symbol is
+    dropped is left out.
     """
     sized = [Record.sized(Attribute.FRAME_SIZE, (number, 16 * number)) for number in (1, 2)]
     lost = Symbol("lost", SymbolKind.FUNCTION, LOCAL, ".debug_code")

@@ -48,8 +48,8 @@ def test_every_row_is_of_words_that_nvidia_reads():
 
 
 def test_what_has_a_form_is_not_on_the_list():
-    """Neither are words with a text or words that their form refuses; undefined words are not
-    found.
+    """Words with a text and words that their form refuses are not found either, nor are undefined
+    words.
     """
     assert all(absent(word) is None for word, _, text in rows() if text != ILLEGAL)
     assert absent(0) is None and absent(0xF1F0_0000_0007_0000) is None

@@ -67,8 +67,8 @@ def test_a_warp_that_is_stepped_onto_a_breakpoint_is_told_of_it_and_one_that_wai
 
 
 def test_a_warp_under_a_breakpoint_is_stepped_with_the_programs_own_instruction(debugged):
-    """It is stepped alone; other warps are stepped together. Breakpoints are removed during the
-    step, and set again afterwards.
+    """The warp is stepped alone; other warps are stepped together. Breakpoints are removed during
+    the step, and set again afterwards.
     """
     debugged.breakpoints.add(0x10)
     debugged.breakpoints.plant(debugged.memory)

@@ -142,7 +142,7 @@ def test_pressing_twice_is_pressing_once(interrupted, tmp_path):
 
 
 def test_a_file_is_not_left_half_written(interrupted, tmp_path):
-    """This applies to a file in a context, and to one that is not closed."""
+    """The file is one in a context, or one that is not closed."""
     body = (
         "def body(_):\n    other = OutputFile(folder / 'other')\n    other.write(b'half')\n"
         "    with OutputFile(folder / 'file') as file:\n        file.write(b'half')\n        ready()\n"

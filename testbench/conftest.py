@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and settings that all tests share."""
 
 import gc
 import json
@@ -19,20 +19,22 @@ from sim.run import main
 
 os.environ.setdefault(
     "CXXFLAGS", f"{FLAGS} -Og"
-)  # most models run a short time: compile them sooner
+)  # most models simulate few cycles: a fast compilation matters more than fast code
 
-# Since vcdvcd was imported a write to a pipe without a reader would end this process, and the whole
-# run with it.
+# The import of vcdvcd sets SIGPIPE to its default action: a write to a pipe without a reader would
+# end this process, and the whole run with it.
 signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
-# A shell that starts the suite in the background has it ignore Ctrl-C, and so all programs that tests interrupt.
+# A shell that starts the suite in the background makes it ignore Ctrl-C, and the programs that
+# tests interrupt inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.set_threshold(
     100_000, 20, 20
-)  # designs are large, live as long as their test, and are not garbage
+)  # designs are large and live as long as their test: they are no garbage
 
-# The suite tries the same inputs every time: what fails here fails everywhere. Others: --hypothesis-profile search.
+# The suite uses the same generated inputs in every run, so that failures are reproducible. For
+# others: --hypothesis-profile search.
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False)
 settings.load_profile("suite")
@@ -54,23 +56,29 @@ _LONGEST = frozenset(
         "waves/test_save_files.py",
     }
 )
-"""Files that take most time."""
+"""Test files with the longest run times."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the files that take most time, so that at the end no process waits for another one."""
+    """Moves the files with the longest run times to the front, so that at the end no process waits
+    for another.
+    """
     longest = {Path(__file__).parent / name for name in _LONGEST}
     items.sort(key=lambda item: item.path not in longest)
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected lives to the end: no search for garbage goes through it."""
+    """Excludes from garbage collection what was imported and collected: it lives until the end of
+    the run.
+    """
     gc.freeze()
 
 
 @pytest.fixture
 def full_device(tmp_path) -> Path:
-    """A device that is always full: one of its own for a user who could replace that of the system."""
+    """A device node that is always full. It is the test's own, because a user may be able to
+    replace ``/dev/full``.
+    """
     device = Path("/dev/full")
     if os.geteuid() == 0:
         device = tmp_path / "full"
@@ -103,7 +111,9 @@ def port() -> Iterator[str]:
 
 @pytest.fixture
 def run_program(tmp_path) -> Callable[..., tuple[int, dict]]:
-    """Gives the command that runs a program arguments: its exit code, and the results that it writes."""
+    """Returns a function that calls the command ``run_program`` with arguments: exit code and
+    result file, decoded.
+    """
 
     def run(*arguments: object) -> tuple[int, dict]:
         out = tmp_path / "out.json"

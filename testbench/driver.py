@@ -1,5 +1,8 @@
-"""What drivers are built on: of a unit, cycles that are counted, ports that are set, an end when nothing happens; of
-the whole machine, the comparison with the warp model."""
+"""Base classes of drivers.
+
+A :class:`UnitDriver` drives one unit: it counts cycles, sets ports, and fails when nothing happens.
+A :class:`MachineDriver` runs launches on the whole machine and compares it with the warp model.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -18,20 +21,22 @@ from sim.waves import View
 
 
 def offer(ctx: Any, port: Any, payload: Any) -> None:
-    """Sets an event, or what a stream offers; None takes it back."""
+    """Sets an event or the payload of a stream to be valid; with None, to be not valid."""
     ctx.set(port.valid, payload is not None)
     if payload is not None:
         ctx.set(port.payload, payload)
 
 
 def set_errors(ctx: Any, errors: Any, happen: Mapping[str, Any]) -> None:
-    """Sets the errors of a cycle, by their sources; errors of other sources are cleared."""
+    """Sets the error signals of a cycle, by their sources; errors of other sources are cleared."""
     for source, event in errors_by_source(errors).items():
         offer(ctx, event, happen.get(source))
 
 
 def as_struct(event: Any) -> Any:
-    """An event as one value, to be sampled: a struct of ``valid`` and the fields of its payload, or ``payload``."""
+    """Returns an event as one value that can be sampled: a struct of ``valid`` and the payload's
+    fields or ``payload``.
+    """
     shape = event.payload.shape()
     try:
         fields = {str(name): field.shape for name, field in data.Layout.cast(shape)}
@@ -42,24 +47,25 @@ def as_struct(event: Any) -> Any:
 
 @cache
 def flags_in(struct: Any, bits: int) -> frozenset[str]:
-    """The names of those fields of a structure of flags that are 1 in its bits."""
+    """Returns the names of the fields of a structure of flags that are 1 in ``bits``."""
     return frozenset(name for name, field in struct.as_shape() if bits >> field.offset & 1)
 
 
 class UnitDriver(ABC):
-    """Drives a unit: the testbench is :meth:`_drive`, whose cycles are :meth:`_ticks` or :meth:`_tick`.
+    """Drives a unit. A subclass defines the testbench as :meth:`_drive`, which counts cycles with
+    :meth:`_ticks` or :meth:`_tick`.
 
-    ``servers`` act beside it and before it in each cycle: what has a testbench ``serve`` that never ends. ``top`` is
-    what to simulate when the unit is a part of it.
+    ``servers`` are objects with an endless testbench ``serve``, which runs beside the driver and
+    before it in each cycle. ``top`` is the component to simulate if the unit is a part of it.
 
     Attributes:
-        cycle: Clock edges that were seen.
+        cycle: Number of clock edges so far.
     """
 
     patience = 20_000
-    """Cycles in which nothing happens until the testbench fails."""
+    """Number of cycles without an event after which the testbench fails."""
     limit = 1_000_000
-    """Cycles that no run takes."""
+    """Number of cycles after which a run fails."""
 
     def __init__(self, bench: Bench, dut: Any, *servers: Any) -> None:
         self.bench, self.dut = bench, dut
@@ -67,13 +73,15 @@ class UnitDriver(ABC):
         self._servers = servers
 
     def observe(self, observer: Any) -> None:
-        """Has an observer ``serve`` beside the driver as well."""
+        """Adds an observer, whose testbench ``serve`` runs beside the driver."""
         self._servers += (observer,)
 
     def run(
         self, *arguments: Any, top: Any = None, traces: View | None = None, name: str = ""
     ) -> int:
-        """Simulates until the driver, which gets the arguments, has ended; returns the cycles."""
+        """Simulates until the driver, called with ``arguments``, has ended; returns the number of
+        cycles.
+        """
 
         async def drive(ctx: Any) -> None:
             await self._drive(ctx, *arguments)
@@ -89,25 +97,25 @@ class UnitDriver(ABC):
 
     @abstractmethod
     async def _drive(self, ctx: Any, *arguments: Any) -> None:
-        """The testbench."""
+        """The testbench of the driver."""
 
     def _due(self) -> Iterable[str]:
-        """What the unit has yet to do, for a message."""
+        """Returns what the unit has not done yet, for the message of a failure."""
         return ()
 
     def _happened(self) -> None:
-        """Notes that something has happened in this cycle."""
+        """Restarts the timeout: something has happened in this cycle."""
         self._happened_at = self.cycle
 
     async def _ticks(self, ctx: Any, *signals: Any) -> AsyncIterator[list[Any]]:
-        """The cycles, each as the values of the signals; fails when nothing happens."""
+        """Yields the values of the signals in each cycle; fails when nothing happens."""
         async for _, _, *seen in ctx.tick().sample(*signals):
             self.cycle += 1
             yield seen
             self._check_patience()
 
     async def _tick(self, ctx: Any, *signals: Any) -> list[Any]:
-        """One cycle, in the same way."""
+        """Advances one cycle and returns the values of the signals; fails when nothing happens."""
         self._check_patience()
         _, _, *seen = await ctx.tick().sample(*signals)
         self.cycle += 1
@@ -121,21 +129,23 @@ class UnitDriver(ABC):
 
 
 class MachineDriver:
-    """Runs launches on the whole machine of these parameters."""
+    """Runs launches on the whole machine with the given parameters."""
 
     def __init__(self, params: SmParams) -> None:
         self.params = params
 
     def fits(self, launch: Launch) -> bool:
-        """Whether a CTA has room on the machine."""
+        """Returns whether a CTA of the launch fits on the machine."""
         return lacking(launch, self.params) is None
 
     @staticmethod
     def compare(
         bench: Bench, what: str, hardware: Hardware, result: HardwareResult, status: str
     ) -> None:
-        """Fails at the first difference from the warp model, in memory too, if that has run beside it; when an
-        instruction is left over; and when the run has not ended as ``status`` says."""
+        """Fails at the first difference from the warp model, if that has run beside the hardware,
+        in instructions or memory; if an instruction has not completed; and if the run's status is
+        not ``status``.
+        """
         bench.report.cycles += hardware.cycles
         lockstep = hardware.lockstep
         if lockstep is not None and lockstep.difference is not None:

@@ -1,5 +1,6 @@
-"""Launches that end without an error: on both models, and on the hardware in lockstep with the
-first."""
+"""Launches that end without an error: on both models, and on the hardware in lockstep with the warp
+model.
+"""
 
 from dataclasses import replace
 
@@ -10,25 +11,28 @@ from sim.model.thread.run import run as run_threads
 from sim.model.warp.model import WarpModel
 
 _LIMIT = 1_000_000
-"""Instructions, or cycles, that no launch takes which says nothing else."""
+"""Default limit of instructions (models) or cycles (hardware) of a launch."""
 
 
 def on_threads(launch: Launch, limit: int = MAX_INSTRUCTIONS) -> Launch:
-    """The launch, after threads that run alone."""
+    """Runs the launch on the thread model and returns it."""
     assert run_threads(launch, max_instructions=limit).trap is None
     return launch
 
 
 def on_warps(launch: Launch, limit: int = _LIMIT) -> Launch:
-    """The launch, after the warp model has run it."""
+    """Runs the launch on the warp model and returns it."""
     result = WarpModel(launch, warps=64).run(limit)
     assert result.status == "ok", (result.reason, result.error_status)
     return launch
 
 
 def in_lockstep(hardware: Hardware, launch: Launch, limit: int = _LIMIT) -> Launch:
-    """The launch with what the hardware has left in memory, which is what the warp model leaves; they have agreed on
-    every instruction."""
+    """Runs the launch on the hardware in lockstep with the warp model, and returns it with the
+    hardware's memory.
+
+    Both must agree on every instruction and on the final memory.
+    """
     result, lockstep = hardware.run(launch, limit), hardware.lockstep
     assert lockstep is not None
     assert lockstep.difference is None

@@ -1,4 +1,4 @@
-"""Objects that take the place of others in a test."""
+"""Objects that replace others in a test."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,5 +7,7 @@ __all__ = ["fake"]
 
 
 def fake(**attributes: Any) -> Any:
-    """An object with just these attributes. Its type is Any: it takes the place of an object of any class."""
+    """Returns an object with just these attributes, of type Any, so that it can replace an object
+    of any class.
+    """
     return SimpleNamespace(**attributes)

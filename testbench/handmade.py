@@ -1,4 +1,4 @@
-"""Programs with labels, made by hand, and models that run them."""
+"""Hand-written programs with labels, and warp models that run them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,11 +16,13 @@ from testbench.words import address, encode, place
 from testbench.words import launch as launch_words
 
 ALL = 0xFFFF_FFFF
-"""Every thread."""
+"""Mask of all 32 threads."""
 
 
 class Program:
-    """Words with labels. ``to`` in an instruction is the label that it goes to."""
+    """A list of instruction words with labels. The argument ``to`` of an instruction is the label
+    of its target.
+    """
 
     def __init__(self) -> None:
         self._lines: list[tuple[str, str | None, dict[str, int], str | None] | int] = []
@@ -29,26 +31,26 @@ class Program:
     def __call__(
         self, name: str, variant: str | None = None, *, to: str | None = None, **fields: int
     ) -> "Program":
-        """Adds an instruction."""
+        """Appends an instruction."""
         self._lines.append((name, variant, fields, to))
         return self
 
     def word(self, word: int) -> "Program":
-        """Adds a word."""
+        """Appends a word."""
         self._lines.append(word)
         return self
 
     def label(self, name: str) -> "Program":
-        """Names the next instruction."""
+        """Defines a label at the next instruction."""
         self.labels[name] = len(self._lines)
         return self
 
     def pc(self, label: str) -> int:
-        """The pc of a label, as targets name it."""
+        """Returns the pc of a label, as branch targets encode it."""
         return place(self.labels[label])
 
     def words(self) -> list[int]:
-        """All words."""
+        """Returns all words, with the targets filled in."""
         result = []
         for index, line in enumerate(self._lines):
             if isinstance(line, int):
@@ -74,7 +76,10 @@ def launch(
     local: int = 64,
     **kind: Any,
 ) -> Launch:
-    """A launch of a whole warp with little stack and memory; ``kind`` is what :func:`testbench.words.launch` takes."""
+    """Returns a launch of one whole warp with a small stack and little memory.
+
+    ``kind`` has further arguments of :func:`testbench.words.launch`.
+    """
     words = words.words() if isinstance(words, Program) else words
     return launch_words(words, arguments, block=block, crs=crs, local=local, **kind)
 
@@ -87,25 +92,27 @@ def machine(
     order: int | None = None,
     **kind: Any,
 ) -> WarpModel:
-    """A machine with a launch of a program, all errors reported."""
+    """Returns a warp model with a launch of the program and all errors reported."""
     return WarpModel(launch(words, **kind), warps=warps, report_mask=report_mask, order=order)
 
 
 def warp_of(made: WarpModel, slot: int = 0) -> Warp:
-    """The warp in a slot that has one."""
+    """Returns the warp in a slot that is occupied."""
     warp = made.warps[slot]
     assert warp is not None
     return warp
 
 
 def held(words: Program | Sequence[int], **kind: Any) -> tuple[WarpModel, Warp]:
-    """A machine, as :func:`machine` makes it, and its first warp."""
+    """Returns a warp model, as :func:`machine` makes it, and its first warp."""
     made = machine(words, **kind)
     return made, warp_of(made)
 
 
 def retire(made: WarpModel, *slots: int, times: int = 1) -> None:
-    """Retires an instruction of the warps in these slots, one at a time, so many times."""
+    """Retires one instruction of each of these slots' warps in turn, and repeats that ``times``
+    times.
+    """
     for slot in slots * times:
         made.retire(slot)
 
@@ -135,5 +142,5 @@ def alone(
 
 
 def vector(warp: Warp, number: int) -> list[int]:
-    """A register of every thread."""
+    """Returns a register's value in every thread."""
     return warp.registers[number].tolist()

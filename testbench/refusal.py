@@ -1,4 +1,4 @@
-"""How every command refuses what it was given, so that its tests say only what the line is."""
+"""A check of how a command refuses its arguments, shared by the tests of all commands."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,9 +12,10 @@ def refused(
     *,
     silent: bool = True,
 ) -> str:
-    """
-    The one line, without its end, that a command writes to stderr when it ends with exit code 2; nothing goes to stdout
-    before, unless the command is not silent.
+    """Returns the line, without its end, that a command writes to stderr when it ends with exit
+    code 2.
+
+    The command must not write to stdout before, unless ``silent`` is false.
     """
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""Short simulations of single parts, and testbenches that have to pass."""
+"""Short simulations of single components, and testbenches that must pass."""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -13,11 +13,13 @@ from sim.engine import Engine, choose, make_simulator, stop
 CLOCK = MappingProxyType({"sync": 1e-8})
 """Domain -> period of its clock, in seconds."""
 ENGINE, _ = choose()
-"""What simulates where nothing else is said."""
+"""The simulation engine that is used by default."""
 
 
 def as_here(printed: str) -> str:
-    """What a page shows that a command prints, with the engine that is installed here: pages show the compiled one."""
+    """Returns output shown in a document, which was printed with the compiled engine, with the name
+    of the installed one.
+    """
     return printed.replace("compiled engine", f"{ENGINE.name} engine")
 
 
@@ -28,8 +30,9 @@ def simulate(
     clocks: Mapping[str, float] = CLOCK,
     engine: type[Engine] | None = None,
 ) -> Simulator:
-    """Runs testbenches, and others beside them, until the former have ended: in Amaranth's simulator, or on another
-    engine.
+    """Runs testbenches, with ``background`` ones beside them, until the former have ended.
+
+    ``engine`` is the simulation engine; by default it is Amaranth's simulator.
     """
     simulator = Simulator(dut) if engine is None else make_simulator(dut, engine)
     for domain, period in clocks.items():
@@ -46,21 +49,25 @@ def simulate(
 
 
 def combinational(dut: Any, body: Any) -> None:
-    """Runs a testbench of what has no clock."""
+    """Runs a testbench of a component without a clock."""
     simulate(dut, body, clocks={})
 
 
 def passes(
     unit: str, body: Callable[[Bench], Any], seed: int = 0, engine: type[Engine] | None = None
 ) -> Report:
-    """The report of a part of a testbench, which passes."""
+    """Runs a function as part of a unit's testbench and returns its report, which must be without a
+    failure.
+    """
     report = run(unit, body, engine or ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 
 
 def failure(unit: str, body: Callable[[Bench], Any], engine: type[Engine] | None = None) -> str:
-    """Why a part of a testbench fails, which it does."""
+    """Runs a function as part of a unit's testbench, which must fail, and returns the failure's
+    message.
+    """
     report = run(unit, body, engine or ENGINE)
     assert report.failure is not None
     return report.failure

@@ -1,4 +1,4 @@
-"""The parts that a component's own module contains, found without elaborating those parts."""
+"""The submodules of a component, found without elaborating them."""
 
 from typing import Any
 
@@ -8,9 +8,10 @@ __all__ = ["submodules"]
 
 
 def submodules(component: Any) -> dict[str, Any]:
-    """The submodules that ``elaborate`` of a component adds, by name.
+    """Returns the submodules that ``elaborate`` of a component adds, by name.
 
-    The component counts as used afterwards, and so does all that it contains: Amaranth warns of nothing.
+    The component and all its parts are marked as used, so that Amaranth does not warn of unused
+    elaboratables.
     """
     identity = identify(component)
     for part in identity.elaboratables if identity is not None else ():
@@ -18,5 +19,5 @@ def submodules(component: Any) -> dict[str, Any]:
     module = component.elaborate(None)
     module._MustUse__used = True
     for part, _ in module._named_submodules.values():
-        part._MustUse__used = True  # some are made as the component is elaborated
+        part._MustUse__used = True  # some parts are created while the component is elaborated
     return {name: part for name, (part, _) in module._named_submodules.items()}

@@ -1,4 +1,4 @@
-"""Signals of a unit, cycle by cycle, from which tests read the cycles that lie between two events."""
+"""Signals of a unit sampled in every cycle, for tests that count the cycles between two events."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,10 +17,10 @@ __all__ = ["MachineWatch", "Watch", "watched"]
 
 
 class Watch:
-    """Samples signals in every cycle, beside a driver: ``driver.observe(watch)``.
+    """Samples signals in every cycle beside a driver: ``driver.observe(watch)``.
 
-    Parameters:
-        signals: By the names under which they are found again.
+    Args:
+        signals: The signals, by the names that the methods use for them.
 
     Attributes:
         rows: The values of each cycle.
@@ -31,20 +31,20 @@ class Watch:
         self.rows: list[dict[str, Any]] = []
 
     async def serve(self, ctx: Any) -> None:
-        """The testbench, which does not end."""
+        """Samples the signals in every cycle, without end."""
         async for _, _, *values in ctx.tick().sample(*self._signals.values()):
             self.rows.append(dict(zip(self._signals, values, strict=True)))
 
     def cycles(self, name: str) -> list[int]:
-        """The cycles in which a signal is not 0."""
+        """Returns the cycles in which a signal is not 0."""
         return [cycle for cycle, row in enumerate(self.rows) if row[name]]
 
     def first(self, name: str, start: int = 0) -> int:
-        """The first of these cycles, from ``start`` on."""
+        """Returns the first cycle from ``start`` on in which a signal is not 0."""
         return next(cycle for cycle in self.cycles(name) if cycle >= start)
 
     def last(self, name: str) -> int:
-        """The last of these cycles."""
+        """Returns the last cycle in which a signal is not 0."""
         return self.cycles(name)[-1]
 
 
@@ -54,13 +54,13 @@ def watched(
     signals: Callable[[Any], dict[str, Any]],
     *arguments: Any,
 ) -> tuple[Any, Watch]:
-    """A driver that has run without a failure, and what was seen of its unit.
+    """Runs a driver, which must not fail, and returns it with the samples of its unit.
 
-    Parameters:
+    Args:
         unit: Name of the testbench.
         make: Makes the driver.
-        signals: Those that are sampled, by name, of the driver's unit.
-        arguments: Of the driver's ``run``.
+        signals: Returns the signals to sample, by name, from the driver's unit.
+        arguments: Arguments of the driver's ``run``.
     """
     found = list[tuple[Any, Watch]]()
 
@@ -76,10 +76,11 @@ def watched(
 
 
 class MachineWatch(Watch):
-    """The same of the whole machine: ``Hardware(..., watched=watch.watched)``, for one run.
+    """Samples signals of the whole machine in one run: ``Hardware(..., watched=watch.watched)``.
 
-    Parameters:
-        signals: Those that are sampled, by name, of the machine; each is a signal or a part of one.
+    Args:
+        signals: Returns the signals to sample, by name, from the machine; each is a signal or a
+            part of one.
     """
 
     def __init__(self, signals: Callable[[Sm], dict[str, Any]]) -> None:
@@ -88,7 +89,7 @@ class MachineWatch(Watch):
         self._parts: list[tuple[str, int, int, int]] = []
 
     def watched(self, sm: Sm) -> Sequence[Watched]:
-        """What the machine observes."""
+        """Returns the signals and the listener, in the form that ``Hardware`` takes."""
         signals: list[Signal] = []
         for name, part in self._choose(sm).items():
             signal, start, width = bits_of(part, name)
@@ -100,7 +101,7 @@ class MachineWatch(Watch):
         return [(signals, self._take)]
 
     def _take(self, changes: Sequence[Change]) -> None:
-        """Changes, in order of cycles."""
+        """Records changes of the signals, in order of cycles."""
         for cycle, number, value in changes:
             while len(self.rows) <= cycle:
                 self.rows.append(dict(self.rows[-1]))

@@ -1,4 +1,4 @@
-"""Instruction words and small programs for tests, made from the table of the machine language."""
+"""Instruction words and small programs for tests, encoded with the tables of the machine language."""
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +25,10 @@ _CONTROL_WORD = pack([ControlCode(stall=1)] * GROUP_INSTRUCTIONS)
 
 
 def encode(name: str, variant: str | None = None, /, **fields: int) -> int:
-    """The word of an instruction: the form of this variant that has these fields, with predicates that are not named
-    PT and other fields at their defaults. ``guard=8 + n`` is ``@!Pn``.
+    """Encodes an instruction: the form of this variant that has these fields.
+
+    Predicates that are not named are PT, other fields have their defaults. ``guard=8 + n`` is
+    ``@!Pn``.
     """
     if fields.get("guard", 0) >= _NEGATED:
         fields |= {"guard": fields["guard"] - _NEGATED, "guard_not": 1}
@@ -47,46 +49,54 @@ def encode(name: str, variant: str | None = None, /, **fields: int) -> int:
 
 
 def form_of(word: int) -> Form:
-    """The form of a word that has one."""
+    """Returns the form of a word that encodes an instruction."""
     form = find(word)
     assert form is not None, f"{word:016x} is no instruction"
     return form
 
 
 def address(number: int) -> int:
-    """Where a program's instruction of this number, from 0, is."""
+    """Returns the byte address of the program's instruction with this number, counted from 0."""
     group, slot = divmod(number, GROUP_INSTRUCTIONS)
     return group * GROUP_BYTES + (slot + 1) * INSTRUCTION_BYTES
 
 
 def place(number: int) -> int:
-    """The pc that compiled code uses for that instruction: a group's first one goes by the group's address."""
+    """Returns the pc that compiled code uses for that instruction: for the first one of a group,
+    the group's address.
+    """
     return address(number) - (0 if number % GROUP_INSTRUCTIONS else INSTRUCTION_BYTES)
 
 
 def branch(source: int, target: int, name: str = "BRA", **fields: int) -> int:
-    """A relative branch or push between two instructions of a body, both counted from its first."""
+    """Encodes a relative branch or push between two instructions of a body, both counted from its
+    first.
+    """
     distance = offset(len(START) + source, len(START) + target)
     return encode(name, "" if name == "PEXIT" else "i", target=distance, **fields)
 
 
 def move(register: int, value: int) -> int:
-    """A register set to a number."""
+    """Encodes a move of a constant to a register."""
     return encode("MOV32I", Rd=register, imm32=value - (value >> 31 << 32))
 
 
 def compare(predicate: int, relation: Compare, register: int, value: int) -> int:
-    """A predicate for how a register, as an unsigned number, compares to one."""
+    """Encodes an unsigned comparison of a register with a constant, whose result is written to a
+    predicate.
+    """
     return encode("ISETP", "i", Pd=predicate, Ra=register, imm=value, compare=relation.value)
 
 
 def offset(source: int, target: int) -> int:
-    """What a relative branch at one instruction's number holds to reach another's."""
+    """Returns the offset that a relative branch at instruction ``source`` needs to reach
+    instruction ``target``.
+    """
     return place(target) - address(source) - INSTRUCTION_BYTES
 
 
 def code(words: Sequence[int]) -> bytes:
-    """Words with their control words, filled up to whole groups."""
+    """Returns the bytes of a program: words and control words, padded to whole groups."""
     padded = [*words, *[NOP] * (-len(words) % GROUP_INSTRUCTIONS)]
     groups = [
         [_CONTROL_WORD, *padded[at : at + GROUP_INSTRUCTIONS]]
@@ -111,9 +121,10 @@ def launch(
     local: int | None = None,
     check_calls: bool = False,
 ) -> Launch:
-    """A launch of these instructions. Every argument is 8 bytes. Shared memory and constant banks
-    are as large as given here, where a driver would round them up: for tests of what is at their
-    ends.
+    """Returns a launch of these instructions. Every argument is 8 bytes.
+
+    Shared memory and constant banks have exactly the sizes given, where a driver would round them
+    up, so that tests can access their ends.
     """
     kernel = EntryPoint(
         "k",
@@ -148,22 +159,24 @@ START = (
     encode("ISCADD", "c", Rd=2, Ra=1, offset=PARAMETER_BASE, shift=2, cc=1),
     encode("IADD", "r", Rd=3, Ra=3, Rb=RZ, extended=1),
 )
-"""R1 = tid.x, R2 and R3 the address of word tid.x of the first buffer. What comes behind is a body."""
+"""Start of a program: R1 = tid.x, R2 and R3 = address of word tid.x of the first buffer. A body
+follows.
+"""
 STORE = encode("STG", Rd=0, Ra=2, wide=1, size=MemorySize.B32.value)
 FINISH = (STORE, encode("EXIT"))
-"""R0 stored to that word, and the thread's end."""
+"""End of a program: stores R0 to that word and exits."""
 
 
 def contents(made: Any, name: str) -> list[int]:
-    """32-bit words of a buffer of a launch, of PTX or of machine code, with their present
-    values."""
+    """Returns the current 32-bit words of a buffer of a launch, of PTX or of machine code."""
     base, size = made.buffers[name]
     return list(struct.unpack(f"<{size // 4}I", made.memory.read(base, size)))
 
 
 def memory_left(made: Launch) -> dict[str, bytes]:
-    """Every byte of global memory that a kernel can name, with its present value: buffers and
-    module variables."""
+    """Returns the current bytes of the global memory that a kernel can name: buffers and module
+    variables.
+    """
     regions = made.memory.regions
     return {
         name: made.memory.read(*regions[name])
@@ -175,7 +188,7 @@ def memory_left(made: Launch) -> dict[str, bytes]:
 def results(
     run: Callable[[Launch], object], body: Sequence[int], threads: int = 1, **options: Any
 ) -> list[int]:
-    """What each thread of one CTA stores after START, the body and FINISH."""
+    """Returns what each thread of one CTA stores after START, the body and FINISH."""
     made = launch(
         [*START, *body, *FINISH],
         [Buffer("o", bytes(4 * threads))],

@@ -1,1 +1,1 @@
-"""The commands."""
+"""Tests of the commands, and of the cycle counts in the manual."""

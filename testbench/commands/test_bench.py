@@ -1,4 +1,4 @@
-"""The command that measures: its figures where they are known, its file, its answers to bad arguments."""
+"""The benchmark command: figures with known values, its file, its messages about invalid arguments."""
 
 import json
 import re
@@ -50,7 +50,7 @@ from testbench.kernels.manifest import RUNS
 from testbench.refusal import refused
 
 _CLASSES = {"arithmetic: IADD to IADD": (1, 8, 6), "LDG to LDG": (1, 30, 2), "SSY, SYNC": (2, 6, 6)}
-"""Instructions, least cycles on 4 lanes, and the stall counts that the assembler gives."""
+"""Number of instructions, smallest number of cycles on 4 lanes, and the assembler's stall counts."""
 _KERNEL_FIELDS = [each.name for each in fields(KernelRow)]
 
 
@@ -160,7 +160,7 @@ def test_a_bad_argument_gets_one_line(arguments, message, capsys):
 
 @needs_compiled
 def test_what_cuda_programs_wait_for(monkeypatch):
-    """On the warp model alone, each once: figures are measured by the command, not here."""
+    """They run on the warp model, once each: the command measures figures, this test does not."""
     monkeypatch.setattr(cuda, "_LAUNCHES", {"model": 1})
     rows = list(cuda.measure("model", ModelRunner(PRESETS["tiny"]), None))
     copies = ["128 MiB to the device", "128 MiB from the device"]
@@ -170,7 +170,7 @@ def test_what_cuda_programs_wait_for(monkeypatch):
 
 @needs_compiled
 def test_launches_of_cuda_programs_leave_little_behind():
-    """The table of launches in the server, and nothing else."""
+    """Only the server's table of launches grows."""
     launches = 300
     server, program, device = cuda.growth_rows(PRESETS["tiny"], launches)
     assert server.memory < 8192 * launches
@@ -220,7 +220,7 @@ def test_stall_counts_of_a_program():
 
 
 class Adders(wiring.Component):
-    """So many registers of 64 bits that change in every cycle."""
+    """A number of 64-bit registers that change in every cycle."""
 
     step: In(1)
     total: Out(64)
@@ -242,7 +242,7 @@ class Adders(wiring.Component):
 
 
 def taped(count, cycles):
-    """The library of a design, and the tape of a run."""
+    """Returns the library of a design, and the recorded calls of a run."""
     dut = Adders(count)
     simulator = Simulator(dut, engine=CompiledEngine)
 

@@ -1,4 +1,4 @@
-"""How commands write their results: files as a whole or not at all, long texts to any reader."""
+"""Output of commands: files are written completely or not at all, long texts to any reader."""
 
 import os
 import re
@@ -43,7 +43,7 @@ MODULES = {
     name: module.removesuffix(".command").removesuffix(".__main__")
     for name, module in warpstack.COMMANDS.items()
 }
-"""Command -> what ``python -m`` calls it by."""
+"""Command -> name of its module for ``python -m``."""
 NOWHERE = "No such file or directory"
 BAD = {
     "cuda": (["--engine", "model"], "PROGRAM: the program is missing: "),
@@ -66,7 +66,7 @@ BAD = {
     "profile": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
     "manual": (["-o", "/dev/null/none"], "PROGRAM: "),
 }
-"""Arguments that each command refuses, and how its line begins."""
+"""Arguments that each command refuses, and the start of its message."""
 
 
 def names(folder: Path) -> list[str]:
@@ -130,7 +130,7 @@ def test_a_check_leaves_all_as_it_was(tmp_path):
     ],
 )
 def test_no_command_makes_the_folder_of_what_it_writes(tmp_path, capsys, main, arguments):
-    """One rule for all options, so a name that is mistyped gets a line and no folder."""
+    """All options follow one rule: a mistyped name causes a message, and no folder."""
     (tmp_path / "k.sass").write_text(SOURCE)
     out = tmp_path / "none" / "out.vcd"
     given = [word.format(source=tmp_path / "k.sass", out=out) for word in arguments]
@@ -222,7 +222,7 @@ def test_a_file_appears_when_it_is_closed(tmp_path):
 
 @pytest.mark.parametrize("before", [b"", b"before\n"])
 def test_the_standard_output_is_written_to_though_it_is_a_file(before, tmp_path):
-    """Neither is what was printed before lost nor what is printed behind it."""
+    """The text printed before it and the text printed after it are both kept."""
     output, source = tmp_path / "out", tmp_path / "k.sass"
     source.write_text(SOURCE)
     script = (
@@ -377,8 +377,11 @@ def test_a_file_of_the_project_is_found_from_another_folder(tmp_path, monkeypatc
 
 
 def both_ways(name: str, arguments: Sequence[str], monkeypatch, capsys) -> tuple[object, str, str]:
-    """Exit code and what is printed by the installed script, without the program's name, which also decides where lines
-    are broken. It is the same when ``python -m`` runs the module; an error is one line."""
+    """Runs the installed script; returns exit code, output and errors without the program's name.
+
+    ``python -m`` must print the same, except for line breaks that depend on the name; an error is
+    one line.
+    """
     module, found = MODULES[name], []
     package, function = SCRIPT.split(":")
     ways: tuple[tuple[str, list[str], Callable[[], object]], ...] = (
@@ -392,7 +395,7 @@ def both_ways(name: str, arguments: Sequence[str], monkeypatch, capsys) -> tuple
     for program, called, call in ways:
         monkeypatch.setattr(sys, "argv", [*called, *arguments])
         with pytest.raises(SystemExit) as done, warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # the module has been imported, too
+            warnings.simplefilter("ignore", RuntimeWarning)  # the module has been imported as well
             call()
         printed = capsys.readouterr()
         assert printed.err.count("\n") == bool(printed.err)
@@ -451,7 +454,7 @@ def test_a_command_refuses_the_same_by_either_name(name, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", warpstack.COMMANDS)
 def test_every_option_says_what_it_is(name, monkeypatch):
-    """Each begins with its verb or its noun, so that the text is clear without the option's name."""
+    """Each text begins with its verb or its noun, so that it is clear without the option's name."""
     parsers = []
     monkeypatch.setattr(Parser, "run", lambda parser, *_, **__: parsers.append(parser))
     warpstack.main([name])
@@ -468,7 +471,7 @@ def test_every_option_says_what_it_is(name, monkeypatch):
 def test_one_name_leads_to_all_commands(capsys):
     assert warpstack.main(["--help"]) == 0
     listed = capsys.readouterr().out
-    for name in warpstack.COMMANDS:  # each with a whole sentence about what it does
+    for name in warpstack.COMMANDS:  # each with a whole sentence about its purpose
         assert re.search(rf"^  {name} +[A-Z]\w+s ", listed, re.MULTILINE)
         title = (import_module(warpstack.COMMANDS[name]).__doc__ or "").partition("\n")[0]
         assert ":" in title or title.endswith(".")

@@ -1,4 +1,6 @@
-"""Cycles of the unit for conversions and of that for double precision, in docs, are those of the hardware."""
+"""The documented cycles of the conversion unit and the double-precision unit are those of the
+hardware.
+"""
 
 import random
 from dataclasses import dataclass
@@ -38,7 +40,7 @@ WORDS = {
 HALF_WORD = 0xFFFF
 """The largest number that I2I.U16 does not saturate."""
 REGISTERED = 2
-"""From the request for a source until the datapath has it in a register."""
+"""Cycles from the request for a source until the datapath's register has it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Run:
 
     Attributes:
         case: The instruction.
-        watch: Its events.
+        watch: The samples of its events.
         total: Cycles from its selection to its completion.
     """
 
@@ -56,18 +58,20 @@ class Run:
     total: int
 
     def between(self, first: str, second: str) -> int:
-        """Cycles from the last time that one signal was 1 to the next time that another one is."""
+        """Returns the cycles from the last cycle in which one signal is 1 to the next one in which
+        another is.
+        """
         start = self.watch.last(first)
         return self.watch.first(second, start) - start
 
 
 def serial_cycles(row: str) -> str:
-    """A figure of the form with one lane."""
+    """Returns the documented cycles of the form with one lane."""
     return cycles("convert", row, heading="### With one lane")
 
 
 def lane_events(port: Any) -> dict[str, Any]:
-    """What a unit and the lanes exchange."""
+    """Returns the signals between a unit and the lanes."""
     return {
         "gather": port.gather.valid,
         "gather granted": port.gather.valid & port.gather.ready,
@@ -150,7 +154,9 @@ def test_a_serial_conversion_takes_the_cycles_of_the_manual(serial):
     assert [len(run.watch.cycles("gather granted")) for run in (single, pair)] == [1, 2]
 
     def compute(run: Run) -> int:
-        """Cycles of all threads, behind the cycle in which the last gather's last beat arrives."""
+        """Returns the cycles of all threads, after the cycle in which the last gather's last beat
+        arrives.
+        """
         return run.between("gathered", "write") - 1
 
     a_thread = compute(single) // WARP_THREADS
@@ -173,11 +179,11 @@ def test_a_serial_conversion_takes_the_cycles_of_the_manual(serial):
     assert row[1] == f"{least:,} to {most:,}"
 
 
-# Double precision.
+# Double precision
 
 
 def double(threads: int, count: int = 1) -> Watch:
-    """DFMA, so often, each on a warp of its own."""
+    """Runs DFMA ``count`` times, each on a warp of its own."""
 
     def make(bench: Any) -> DoubleDriver:
         form = next(form for form in DOUBLE if form.name == "DFMA")

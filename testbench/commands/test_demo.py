@@ -1,4 +1,4 @@
-"""The demos: their pictures are those that numpy computes, and are shown as they should be."""
+"""The demos: their pictures equal NumPy's, and are displayed correctly."""
 
 import io
 import re
@@ -19,7 +19,7 @@ from testbench import refusal
 from testbench.engine.designs import needs_compiled
 
 SMALL = Size(40, 5)
-"""Not a multiple of a CTA's 32 x 2 pixels."""
+"""A size that is no multiple of a CTA's 32 x 2 pixels."""
 
 
 def refused(capsys, *arguments: str) -> str:
@@ -27,7 +27,7 @@ def refused(capsys, *arguments: str) -> str:
 
 
 def mandelbrot(size: Size, steps: int) -> Picture:
-    """The picture of the Mandelbrot set, all points at once."""
+    """Returns the picture of the Mandelbrot set, computed for all points at once."""
     left, top, step = view(size)
     real = np.broadcast_to(left + step * np.arange(size.width), (size.height, size.width))
     imaginary = np.broadcast_to((top + step * np.arange(size.height))[:, None], real.shape)
@@ -47,7 +47,7 @@ def mandelbrot(size: Size, steps: int) -> Picture:
 
 
 def life(cells: Picture) -> Picture:
-    """The next generation."""
+    """Returns the next generation."""
     alive = (cells >> 4 & 1).astype(int)
     steps = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
     around: NDArray[np.int_] = sum((np.roll(alive, step, (0, 1)) for step in steps), -alive)
@@ -91,7 +91,7 @@ def test_a_kernel_that_does_not_end_well_is_reported(capsys, monkeypatch):
     assert "status        timeout" in capsys.readouterr().out
 
 
-# What is shown
+# Display
 
 
 class Terminal(io.StringIO):

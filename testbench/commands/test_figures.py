@@ -1,7 +1,8 @@
-"""Tables of cycles in the manual are those of the hardware: figures that depend on the RTL alone.
+"""The tables of cycles in the manual are those of the hardware: figures that depend on the RTL
+alone.
 
-The rows of benchmarks are measured again, in shorter loops. The cycles of the flow unit and of the stack are those
-that their testbenches require.
+The rows of benchmarks are measured again, in shorter loops. The cycles of the flow unit and of the
+stack are those that their testbenches require.
 """
 
 import re
@@ -30,7 +31,7 @@ from testbench.project.test_manual import table as cells_of
 
 PAGE = DOCS / "benchmarks.md"
 HOLES = 3
-"""Under a trap frame at most: they fill a line of four tokens."""
+"""Largest number of holes under a trap frame: they fill a line of four tokens."""
 FLOW, STACK = (
     (DOCS / "units" / name).read_text(encoding="utf-8") for name in ("flow.md", "crs.md")
 )
@@ -75,7 +76,7 @@ ONE_WARP = {
     "SSY, STS, SYNC": [["SSY, STS, SYNC"]],
     "SSY, BAR.SYNC, SYNC": [["SSY, BAR.SYNC, SYNC"]],
 }
-"""Rows of the table: names of the benchmark for each of the row's figures."""
+"""For each row of the table, the benchmarks of each of its figures."""
 SERIAL = (
     "arithmetic: IADD to IADD",
     "BRA, taken",
@@ -85,7 +86,7 @@ SERIAL = (
     "LDS to LDS",
     "STG",
 )
-"""Names of the benchmark, in the order of the table of the serial machine."""
+"""Benchmarks in the order of the table of the serial machine."""
 MEMORY = (
     ["LDG to LDG"],
     ["LDS to LDS"],
@@ -98,11 +99,13 @@ MEMORY = (
     ["LDS, no conflict, 8 warps", "STS, no conflict, 8 warps", "SHFL, 8 warps", "POPC, 8 warps"],
     ["ATOMS, consecutive words, 8 warps", "RED, consecutive words, 8 warps"],
 )
-"""Names of the benchmark, row by row of the table of the memory unit."""
+"""Benchmarks for each row of the table of the memory unit."""
 
 
 def table(page: Path, heading: str, first: str = "") -> list[list[str]]:
-    """The rows of a table, with the text of links alone. ``first``: what the head row begins with."""
+    """Returns the rows of a table, with links replaced by their texts. ``first`` is the start of
+    the head row.
+    """
     return [
         [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell) for cell in row]
         for row in cells_of(page, heading, first)
@@ -116,12 +119,14 @@ def machine():
 
 @pytest.fixture(scope="module")
 def measured(machine):
-    """Every class, by its name."""
+    """Returns the measured cycles of every class, by name."""
     return {row.name: row for row in class_table(machine)}
 
 
 def shows(page: str, figure: float) -> bool:
-    """Whether the page has a measured figure, to a tenth; a whole number may stand without its 0."""
+    """Returns whether the page has a measured figure, rounded to a tenth; an integer may have no
+    fraction.
+    """
     return page.removesuffix(".0") == f"{figure:.1f}".removesuffix(".0")
 
 
@@ -138,7 +143,7 @@ def test_cycles_of_the_serial_machine_are_those_of_the_manual():
 
 
 def cycles_of_command(command: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """The cycles that a command of a page reports, as pages write them."""
+    """Returns the cycles that a command of a page reports, in the notation of pages."""
     _, _, module, program, *options = shlex.split(command)
     assert module == "sim.run"
     assert run([str(DOCS.parent / program), *options]) == 0

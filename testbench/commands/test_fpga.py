@@ -1,5 +1,6 @@
-"""Measuring a unit on the FPGA: the calls of the tools, the parsing of their output, and the
-messages; a unit as Verilog."""
+"""Synthesis of a unit for an FPGA: calls of the tools, parsing of their output, messages; a unit as
+Verilog.
+"""
 
 import fcntl
 import json
@@ -35,7 +36,7 @@ MISSING = ecp5.missing_tool()
 
 
 class Total(wiring.Component):
-    """Adds up what it is given."""
+    """Adds up its inputs."""
 
     items: In(stream.Signature(4))
     total: Out(6)
@@ -52,7 +53,7 @@ class Total(wiring.Component):
 
 @pytest.fixture(autouse=True)
 def units(monkeypatch):
-    """One unit is known."""
+    """Defines a single unit."""
     monkeypatch.setattr(fpga, "UNITS", {"total": lambda _params: Total()})
 
 
@@ -165,7 +166,7 @@ else:
 
 @pytest.fixture
 def tools(tmp_path, monkeypatch):
-    """Tools that answer at once, and the folder where they work."""
+    """Fake tools that return at once, and the folder in which they work."""
     (tmp_path / "fake.py").write_text(FAKE)
     for variable in ("YOSYS", "NEXTPNR_ECP5"):
         monkeypatch.setenv(variable, f"{sys.executable} {tmp_path / 'fake.py'}")
@@ -283,7 +284,7 @@ def test_another_seed_takes_the_netlist_that_is_there(tools, capsys):
     assert "total: the netlist of an earlier run, which is of the same design\n" in errors
     assert "  seed 5     125.0 MHz  " in output
     assert calls.read_text() == "synthesis\n"
-    # Not one that somebody has changed, nor one of another script.
+    # A file that was changed, or one of another script, is not used.
     calls.with_name("timing.json").write_text("[]")
     assert fpga.main([*arguments, "1"]) == 0
     assert fpga.main([*arguments, "1", "--small"]) == 0
@@ -360,7 +361,7 @@ def test_a_tool_that_writes_nothing_is_named(tools, capsys, monkeypatch):
 
 @pytest.fixture
 def signal_handlers():
-    """Puts the handlers back that a test replaces."""
+    """Restores the signal handlers that a test replaces."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     yield
@@ -371,8 +372,9 @@ def signal_handlers():
 def test_an_interrupted_tool_ends_with_what_it_has_started_and_leaves_nothing(
     tmp_path, monkeypatch, signal_handlers
 ):
-    """The tool starts a program of its own, as Yosys does with ABC. The request may come before the start of the tool
-    has returned."""
+    """The tool starts a program of its own, as Yosys does with ABC. The request may arrive before
+    the start of the tool has returned.
+    """
     monkeypatch.setenv("YOSYS", "sh -c 'echo half > result; sleep 60 & echo $! > child; wait'")
 
     def interrupt():
@@ -397,7 +399,7 @@ def test_an_interrupted_tool_ends_with_what_it_has_started_and_leaves_nothing(
     ("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
 )
 def test_an_interrupted_command_says_so_in_one_line_and_leaves_no_result(tmp_path, number, line):
-    """As Ctrl-C does it in the midst of Yosys."""
+    """Ctrl-C is pressed while Yosys runs."""
     environment = os.environ | {"YOSYS": "sh -c 'echo $$ > ../child; sleep 60; wait'"}
     command = [
         sys.executable,
@@ -484,7 +486,7 @@ def test_missing_tools_are_named_with_what_to_install(monkeypatch, capsys, tmp_p
     assert not list(tmp_path.iterdir())
 
 
-# Verilog.
+# Verilog
 
 VERILOG_BENCH = """\
 module bench;
@@ -525,7 +527,7 @@ def test_a_unit_becomes_verilog_under_a_name_of_its_own(tmp_path, monkeypatch, c
     assert modules == ["sums", "\\sums.inner"]
     assert "//   in  items, 4\n" in text
     assert "//   out total, 6\n" in text
-    # Three rising edges after the reset: 3 * 5.
+    # Three rising edges after the reset: 3 * 5
     if shutil.which("iverilog"):
         (tmp_path / "bench.v").write_text(VERILOG_BENCH)
         for command in (
@@ -538,7 +540,7 @@ def test_a_unit_becomes_verilog_under_a_name_of_its_own(tmp_path, monkeypatch, c
 
 
 class Waiting(wiring.Component):
-    """Outputs that depend on registers alone, which keep their first values until ``go``."""
+    """Outputs that depend on registers alone, which keep their initial values until ``go``."""
 
     go: In(1)
     chosen: Out(4)
@@ -565,7 +567,7 @@ class Waiting(wiring.Component):
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is not installed")
 @pytest.mark.parametrize("standard", ["2005", "2012"])
 def test_what_depends_on_registers_alone_is_known_from_the_beginning(tmp_path, standard):
-    """Before any register changes; Yosys' own Verilog leaves it unknown."""
+    """They are known before any register changes; Yosys' own Verilog leaves them unknown."""
     (tmp_path / "top.v").write_text(verilog_of(Waiting(), tmp_path / "yosys", lambda _what: None))
     (tmp_path / "bench.v").write_text("""\
 module bench;
@@ -604,7 +606,7 @@ def test_every_port_of_every_unit_has_a_plain_name_and_a_line_of_text(preset):
             line[1].rstrip(",") for line in lines if line[0] in ("in", "out") and len(line) > 1
         }
         assert {port.name for port in ports} <= described, name
-        # All bits of the component are in them, each once.
+        # They contain each bit of the component once.
         bits = sum(len(Value.cast(value)) for _, _, value in component.signature.flatten(component))
         assert sum(port.shape.width for port in ports) == bits, name
 
@@ -628,7 +630,8 @@ def test_a_field_that_has_the_name_of_a_port_beside_it_has_a_longer_one():
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.fpga: {MISSING}")
 def test_the_real_tools_measure_a_small_unit(tmp_path):
     result = fpga.measure("total", "default", [1], Path(tmp_path))
-    # A sum of six bits: three carry cells of two bits each, one at an end of the chain at most, and an enable.
+    # A sum of six bits: three carry cells of two bits each, at most one more at an end of the
+    # chain, and an enable.
     assert result.size["ff"] == 6
     assert result.size["dp16kd"] == result.size["dpr16x4"] == 0
     assert 3 <= result.size["lut4_with_carry"] <= 20

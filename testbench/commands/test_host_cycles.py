@@ -1,4 +1,6 @@
-"""Cycles of the host's registers, of the work distributor and of a reset, in docs, are those of the hardware."""
+"""The documented cycles of the host's registers, the work distributor and a reset are those of the
+hardware.
+"""
 
 import itertools
 import random
@@ -40,11 +42,11 @@ WORK = {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.
 PROBE = "HWW_WARP_ESR_REPORT_MASK"
 """A register that can be written and read."""
 ROOM = 2
-"""Warps of a CTA of the recorded grid."""
+"""Number of warps of a CTA of the recorded grid."""
 
 
 async def cycles_until(ctx: Any, signal: Any, value: int = 1, patience: int = 100) -> int:
-    """Cycles until a signal has a value; the test fails after so many."""
+    """Returns the cycles until a signal has a value; the test fails after ``patience`` cycles."""
     for cycle in range(patience):
         if ctx.get(signal) == value:
             return cycle
@@ -52,7 +54,7 @@ async def cycles_until(ctx: Any, signal: Any, value: int = 1, patience: int = 10
     raise AssertionError(f"not {value} after {patience} cycles")
 
 
-# The host port and the error status.
+# Host port and error status
 
 
 def test_an_access_of_the_host_takes_the_cycles_of_the_manual():
@@ -73,7 +75,7 @@ def test_an_access_of_the_host_takes_the_cycles_of_the_manual():
         await ctx.tick()
         ctx.set(bus.read, 0)
         found["read"] = 1 + await cycles_until(ctx, bus.value, 0x15)
-        # In consecutive cycles.
+        # in consecutive cycles
         for value in (3, 4, 5):
             ctx.set(bus.data, value)
             ctx.set(bus.write, 1)
@@ -155,11 +157,11 @@ def test_a_launch_begins_after_the_cycles_of_the_manual():
     assert cycles("host", "LAUNCH is written") == str(found[0])
 
 
-# The work distributor.
+# Work distributor
 
 
 def launch(grid: Grid, **how: Any) -> Watch:
-    """The events of a grid on the machine of the recorded waveform."""
+    """Returns the events of a grid on the machine of the recorded waveform."""
     _, watch = watched(
         "launch",
         lambda bench: LaunchDriver(bench, PRESETS["small"], [grid], **how),
@@ -186,7 +188,7 @@ def waves():
 
 
 def figures(row: str) -> list[int]:
-    """The numbers in the cell of a row of the work distributor's page."""
+    """Returns the numbers in the cell of a row of the work distributor's page."""
     return [
         int(word)
         for word in cycles("launch", row).replace(",", "").replace(":", "").split()
@@ -195,8 +197,9 @@ def figures(row: str) -> list[int]:
 
 
 def cycles_to_free_slots(watch: Watch) -> list[int]:
-    """Of each CTA: the cycles from the first one in which its warps neither run nor have anything in flight to
-    the first one in which their slots are free."""
+    """Returns for each CTA the cycles from the first one in which its warps have ended and drained
+    to the first one in which their slots are free.
+    """
     found = []
     for cycle, (before, row) in enumerate(itertools.pairwise(watch.rows), 1):
         if freed := before["occupied"] & ~row["occupied"]:
@@ -248,7 +251,7 @@ def test_the_work_distributor_takes_the_cycles_of_the_manual(waves):
     ]
 
 
-# A reset.
+# Reset
 
 
 def test_a_reset_takes_the_cycles_of_the_manual():

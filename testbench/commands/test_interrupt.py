@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: what commands print then, and that they leave nothing behind."""
+"""Ctrl-C, SIGTERM and SIGHUP: the messages of commands, and that they leave no files or processes."""
 
 import os
 import re
@@ -42,13 +42,16 @@ Path(sys.argv[1]).write_text(f"{os.getpid()} {inner.pid}")
 print("ready", flush=True)
 time.sleep(60)
 """
-"""A program with one of its own: it records both, and reports that both run."""
+"""A program that starts another one, records both process numbers and reports that both run."""
 
 
 @pytest.fixture
 def interrupted(tmp_path) -> Callable[..., tuple[int, str]]:
-    """Runs the body of a command until it prints ``ready``, sends it a signal: its exit code and
-    its stderr. Signals come to it with any handling in this process."""
+    """Runs the body of a command until it prints ``ready``, then sends it a signal; returns exit
+    code and stderr.
+
+    Signals reach the command whatever their handling in this process is.
+    """
 
     def run(body: str, *signals: signal.Signals, **environment: str) -> tuple[int, str]:
         script = tmp_path / "command.py"
@@ -85,7 +88,7 @@ def interrupted(tmp_path) -> Callable[..., tuple[int, str]]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there; one that has ended, and was not waited for, is not."""
+    """Returns whether a process runs; a process that has ended and was not waited for does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -94,7 +97,7 @@ def is_running(pid: int) -> bool:
 
 
 def all_end(pids: list[int]) -> bool:
-    """Whether processes are gone, now or soon."""
+    """Returns whether all processes end soon."""
     end = time.monotonic() + 10
     while any(map(is_running, pids)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -146,7 +149,7 @@ def body(_options):
 
 
 def test_pressing_twice_is_pressing_once(interrupted, tmp_path):
-    """The second one does not break what is cleaned up."""
+    """The second signal does not interrupt the cleanup."""
     body = (
         "def body(_):\n    try:\n        ready()\n    finally:\n        time.sleep(0.3)\n"
         "        (folder / 'cleaned').touch()\n"
@@ -159,7 +162,7 @@ def test_pressing_twice_is_pressing_once(interrupted, tmp_path):
 
 
 def test_a_file_is_not_left_half_written(interrupted, tmp_path):
-    """Neither one in a context nor one that is not closed."""
+    """The file is one in a context, or one that is not closed."""
     body = (
         "def body(_):\n    other = OutputFile(folder / 'other')\n    other.write(b'half')\n"
         "    with OutputFile(folder / 'file') as file:\n        file.write(b'half')\n        ready()\n"
@@ -169,7 +172,7 @@ def test_a_file_is_not_left_half_written(interrupted, tmp_path):
 
 
 def test_what_a_command_runs_ends_with_it(interrupted, tmp_path):
-    """And what that runs; its temporary files go, too."""
+    """Children of that program end as well; temporary files are removed."""
     body = (
         "from sim.support.children import run_child\n"
         f"def body(_):\n    run_child([sys.executable, '-c', {_SLEEPER!r}, str(folder / 'pids')])\n"
@@ -230,7 +233,7 @@ threading.Thread(target=tell, daemon=True).start()
 
 @pytest.fixture
 def listening(monkeypatch):
-    """Signals as before, after any command; two at once are two."""
+    """Restores the signal handlers after a command; two simultaneous signals are both handled."""
     before = {
         number: signal.getsignal(number)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -259,7 +262,7 @@ def test_a_signal_that_is_not_polled_is_raised_at_the_end(listening):
 
 
 def test_a_thread_that_simulates_keeps_no_signal_from_the_main_thread(listening):
-    """As the thread of a server, while the command waits for a program."""
+    """A server's thread simulates while the command waits for a program."""
     inside, over = threading.Event(), threading.Event()
 
     def simulate():
@@ -295,7 +298,7 @@ def test_a_function_leaves_ctrl_c_to_its_caller():
 
 
 def test_a_run_on_the_model_shows_where_its_warps_are(listening, tmp_path, monkeypatch, capsys):
-    """Nothing is written of its results."""
+    """No results are written."""
     source, out = tmp_path / "loop.sass", tmp_path / "out.json"
     source.write_text(".kernel k\nagain:\n        BRA again\n")
     monkeypatch.setattr(

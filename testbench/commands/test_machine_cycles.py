@@ -1,5 +1,5 @@
-"""Cycles that lie between several units, in docs, are those of the whole machine: operations of the lanes, the entry
-into a trap, the phases of the serial machine.
+"""Documented cycles that involve several units are those of the whole machine: operations of the
+lanes, trap entry, the phases of the serial machine.
 """
 
 import re
@@ -37,7 +37,7 @@ LIMIT = 100_000
 def loop(
     preset: str, body: str, turns: int, signals: Callable[[Sm], dict[str, Any]]
 ) -> MachineWatch:
-    """What one warp does that runs a loop."""
+    """Runs a loop on one warp; returns the samples of the signals."""
     watch = MachineWatch(signals)
     hardware = Hardware(PRESETS[preset], ENGINE, watched=watch.watched)
     kernel = LoopKernel("loop", body, directives=".shared 256")
@@ -46,7 +46,7 @@ def loop(
     return watch
 
 
-# Operations of the lanes.
+# Operations of the lanes
 
 CLIENTS = ("memory", "conversion", "double", "barrier")
 
@@ -64,7 +64,7 @@ def operations(sm: Sm) -> dict[str, Any]:
 
 
 def test_beats_of_the_lanes_come_after_the_cycles_of_the_manual():
-    """The testbenches of units have lanes that take as long."""
+    """The lanes in testbenches of units have the same latency."""
     body = "I2I.U32.U32 R10, R4\nDADD R12, R14, R16\nLDS R8, [RZ]\nMUFU.RCP R6, R7\nB2R.RESULT R5"
     watch = loop("default", body, 1, operations)
     delays: dict[str, set[int]] = {"gather": set(), "write": set()}
@@ -88,7 +88,7 @@ def test_beats_of_the_lanes_come_after_the_cycles_of_the_manual():
         assert cycles(unit, "from the grant of a write") == f"{WANTED_CYCLES}"
 
 
-# Traps.
+# Traps
 
 
 def test_a_drained_warp_enters_the_trap_after_the_cycles_of_the_manual():
@@ -130,7 +130,7 @@ def test_a_drained_warp_enters_the_trap_after_the_cycles_of_the_manual():
     assert inside - entered[0] == int(cycles("trap", "issue of ENTER: 2"))
 
 
-# The serial machine.
+# Serial machine
 
 PHASES = ("decode", "start", "scan", "collect", "compute", "gather", "write", "dispatch")
 SERIAL_BODY = """\
@@ -142,7 +142,7 @@ S2R R11, SR_CTAID.X
 MOV R14, RZ
 BRX R14 0x0
 """
-"""Each phase; every kind of selection."""
+"""A loop body with each phase and every kind of selection."""
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def serial() -> MachineWatch:
 
 
 def phase_cycles(watch: MachineWatch, phase: str) -> int:
-    """How long a phase takes each time."""
+    """Returns the length of a phase each time that it occurs."""
     (taken,) = {
         len(list(rows)) for value, rows in groupby(row[phase] for row in watch.rows) if value
     }
@@ -225,7 +225,7 @@ def test_a_selection_of_the_serial_machine_takes_the_cycles_of_the_manual(serial
     diagram = InstructionDiagram(params.floats, params.doubles)
 
     def bits(word: int) -> int:
-        """The bits of a word that decide what it is."""
+        """Returns the bits of a word that determine its instruction."""
         node, count = diagram.diagram.nodes[diagram.root], 0
         while isinstance(node, Decision):
             node = diagram.diagram.nodes[node.one if word >> node.bit & 1 else node.zero]
@@ -236,7 +236,7 @@ def test_a_selection_of_the_serial_machine_takes_the_cycles_of_the_manual(serial
     found = []
     for before, cycle in list(pairwise(issued))[len(issued) // 2 :]:
         if serial.rows[before]["kind"] in (Kind.FLOW.value, Kind.FLOW_INDEXED.value):
-            continue  # another warp is looked for
+            continue  # another warp is searched
         form = find(word := serial.rows[cycle]["word"])
         assert form is not None
         end = max(each for each in in_flight if each < cycle)

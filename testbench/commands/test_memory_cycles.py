@@ -1,4 +1,4 @@
-"""Cycles of the memory unit, in docs, are those of the hardware."""
+"""The documented cycles of the memory unit are those of the hardware."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -24,7 +24,7 @@ from testbench.watch import Watch, watched
 PAGE = DOCS / "memory.md"
 UNIT_TEXT = text_of("docs/units/memory.md")
 SHARED, PAIRS = POINTER + 2, POINTER + 3
-"""Registers with addresses of shared memory: of words, and of places for two words, one after the other."""
+"""Registers with addresses in shared memory: of words, and of consecutive pairs of words."""
 DATA, RESULT = 64, 128
 WORD, PAIR, QUAD = (size.value for size in (MemorySize.B32, MemorySize.B64, MemorySize.B128))
 ADD = AtomicOperation.ADD.value
@@ -36,16 +36,18 @@ ATOMS = encode("ATOMS", "", Ra=SHARED, Rb=DATA, Rd=RESULT, type=0, operation=ADD
 FLOATS = encode("RED", "", Ra=POINTER, Rd=DATA, wide=1, type=AtomicType.F32.value, operation=ADD)
 SHFL = encode("SHFL", "ii", Rd=RESULT, Ra=DATA, Pd=3, mode=ShuffleMode.BFLY.value, lane=9, clamp=31)
 HALF = 0xFF
-"""Threads whose words are in half a line."""
+"""Mask of threads whose words are in half a line."""
 
 
 Places = dict[int, Callable[[int], int]]
-"""Registers, and what each thread has there."""
+"""Register -> function from a thread to the register's value."""
 
 
 def world(places: Places) -> MemoryWorld:
-    """Neighbouring threads access neighbouring words. ``places`` are others: those of POINTER are in the warp's
-    buffer."""
+    """Returns registers with which neighbouring threads access neighbouring words.
+
+    ``places`` has other values; those of POINTER are in the warp's buffer.
+    """
     made = MemoryWorld(ALL_REPORTED, seed=0)
     usual: Places = {
         POINTER: lambda thread: 4 * thread,
@@ -70,7 +72,7 @@ def run(
     places: Places | None = None,
     **how: Any,
 ) -> tuple[Any, Watch]:
-    """The driver that has played these steps, and what it saw."""
+    """Runs these steps; returns the driver and its samples."""
     made = world(places or {})
     for step in steps:
         made.execute(step)
@@ -105,7 +107,9 @@ def run(
 
 
 def alone(params: SmParams, *instructions: tuple[int, int]) -> list[int]:
-    """Cycles from dispatch to the end, of instructions of one warp that follow each other: word and threads."""
+    """Returns the cycles from dispatch to the end, for consecutive instructions of one warp: word
+    and threads.
+    """
     steps = [MemoryStep(0, word, threads) for word, threads in instructions]
     driver, watch = run(params, steps, HANDS_OFF.latency[0], alone=True)
     return [
@@ -114,7 +118,9 @@ def alone(params: SmParams, *instructions: tuple[int, int]) -> list[int]:
 
 
 def rate(params: SmParams, word: int, threads: int = ALL) -> float:
-    """Cycles for each of many independent instructions of all warps; memory answers after 20."""
+    """Returns the cycles for each of many independent instructions of all warps; memory answers
+    after 20.
+    """
     steps = [MemoryStep(slot, word, threads) for _ in range(6) for slot in range(WARPS)]
     driver, _ = run(params, steps, 20)
     half = len(driver.ends) // 2
@@ -131,8 +137,11 @@ def test_a_load_takes_the_cycles_of_the_manual():
 
 
 def line_cycles(place: Callable[[int], int], threads: int = ALL) -> list[int]:
-    """Cycles of the coalescer for each line of a load of these addresses: to the first line from the cycle in which the
-    instruction is taken, then from line to line."""
+    """Returns the coalescer's cycles for each line of a load from these addresses.
+
+    The first one is counted from the cycle in which the instruction is accepted, each other one
+    from the previous line.
+    """
     _, watch = run(PARAMS, [MemoryStep(0, LDG, threads)], 20, {POINTER: place}, alone=True)
     complete = [watch.first("judged"), *watch.cycles("complete")]
     return [later - earlier for earlier, later in pairwise(complete)]
@@ -150,7 +159,7 @@ def test_a_line_takes_the_coalescers_cycles_of_the_manual():
     )
     # Every second thread has another line: both lines have threads in all beats.
     assert line_cycles(lambda thread: LINE_BYTES * (thread & 1)) == [all_beats, all_beats - 1]
-    # Each beat has its own line: of the last one no earlier beat has threads left.
+    # Each beat has its own line: no earlier beat has threads of the last one.
     assert line_cycles(lambda thread: LINE_BYTES * (thread // PARAMS.lanes)) == [
         a_line + 4 * a_beat,
         a_line + 3 * a_beat - 1,
@@ -162,7 +171,9 @@ def test_a_line_takes_the_coalescers_cycles_of_the_manual():
 
 def test_words_in_local_memory_take_the_coalescers_cycles_of_the_manual():
     def accepted(size: MemorySize) -> int:
-        """Cycles of the first line: from the instruction's turn until the miss queue has it."""
+        """Returns the cycles of the first line: from the start of the instruction until the miss
+        queue has it.
+        """
         load = encode("LDL", Ra=RZ, Rd=RESULT, size=size.value, offset=16)
         _, watch = run(PARAMS, [MemoryStep(0, load)], 20, alone=True)
         return watch.first("accepted") - watch.first("judged")
@@ -175,7 +186,7 @@ def test_words_in_local_memory_take_the_coalescers_cycles_of_the_manual():
 
 def test_a_line_is_requested_after_the_cycles_of_the_manual():
     def delay(watch: Watch) -> int:
-        """From the last line that is announced to the request."""
+        """Returns the cycles from the announcement of the last line to the request."""
         announced = watch.last("announced")
         return watch.first("request", announced + 1) - announced
 
@@ -206,7 +217,9 @@ def test_a_line_is_written_after_the_cycles_of_the_manual():
 
 
 def bank_cycles(place: Callable[[int], int], size: int = WORD) -> int:
-    """Cycles in which a load's words pass the banks of shared memory, of all threads."""
+    """Returns the cycles in which the words of a load by all threads pass the banks of shared
+    memory.
+    """
     load = encode("LDS", Ra=SHARED, Rd=RESULT, uniform_size=size)
     driver, _ = run(PARAMS, [MemoryStep(0, load)], 20, {SHARED: place}, alone=True)
     return driver.shared_cycles
@@ -269,7 +282,7 @@ def test_accesses_take_the_cycles_of_the_manual():
 )
 def test_a_serial_access_takes_the_cycles_of_the_manual(row, name, word, further):
     def each(instruction: int) -> int:
-        """Cycles more for a thread that executes it than for one that does not."""
+        """Returns the additional cycles for each thread that executes the instruction."""
         all_threads, one = alone(SERIAL, (instruction, ALL), (instruction, 1))
         more, rest = divmod(all_threads - one, WARP_THREADS - 1)
         assert not rest

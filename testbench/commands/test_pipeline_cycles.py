@@ -1,5 +1,7 @@
 # amaranth: UnusedElaboratable=no
-"""Cycles of fetch, issue, the lanes, the flow unit and the stack, in docs, are those of the hardware."""
+"""The documented cycles of fetch, issue, the lanes, the flow unit and the stack are those of the
+hardware.
+"""
 
 import re
 from collections.abc import Callable
@@ -56,18 +58,18 @@ SELECTED = 2
 """Cycles from the selection of an instruction until issue outputs it."""
 
 _COLD_LINES, _COLD_CYCLES = 60, 800
-"""Lines of a program that is not in the cache, and cycles for which it runs."""
+"""Number of lines of a program that is not in the cache, and cycles for which it runs."""
 
 PATIENCE = 200
-"""Cycles in which everything is over."""
+"""Number of cycles after which all activity has ended."""
 
-# The stack.
+# Stack
 
 _GRANULES = 8
 
 
 def stack_events(scenario: Callable[[WarpStack], Source]) -> Watch:
-    """What a warp's stack does."""
+    """Returns the events of a warp's stack."""
 
     def signals(dut: Any) -> dict[str, Any]:
         request = dut.port.request
@@ -148,11 +150,13 @@ def test_cycles_of_requests_to_the_stack_are_those_that_the_testbench_requires()
     assert f"`result` follows {result} cycles later or more." in text_of("docs/examples/README.md")
 
 
-# The flow unit.
+# Flow unit
 
 
 def apart_behind_indexed_branches(name: str) -> int:
-    """Cycles from such an instruction to the next one of any warp, at least: all warps do the same."""
+    """Returns the smallest number of cycles from such an instruction to the next one of any warp,
+    if all warps execute the same.
+    """
     (life,) = (stream for stream in directed() if stream.name == name)
     without_memory = replace(life, start=replace(life.start, size=0))
     _, watch = watched(
@@ -185,7 +189,7 @@ def test_instructions_of_several_warps_follow_each_other_after_the_cycles_of_the
     assert f"two tokens occupies it for {NUMERALS[two_tokens]} cycles:" in text
 
 
-# Fetch.
+# Fetch
 
 
 def test_a_line_arrives_in_the_cycles_of_the_manual():
@@ -220,8 +224,9 @@ def test_a_missed_line_is_requested_after_the_cycles_of_the_manual():
 
 
 def test_a_prefetched_line_delays_a_miss_by_the_cycles_of_the_manual():
-    """A warp enters a line in the cache, behind which another one is requested; some cycles later another warp
-    misses."""
+    """A warp fills a line of the cache, after which the next one is prefetched; some cycles later
+    another warp misses.
+    """
     answered, delivered = (2, 3, 12), (29, 30, 31)
     apart = 40
     unit = Fetched(program(apart * (len(answered + delivered) + 1)))
@@ -232,9 +237,7 @@ def test_a_prefetched_line_delays_a_miss_by_the_cycles_of_the_manual():
             line = apart * number
             await unit.fetch(ctx, 0, line * LINE_BYTES)
             await ctx.tick().repeat(3 * LATENCY)
-            await unit.fetch(
-                ctx, 0, (line + 1 + LINES) * LINE_BYTES
-            )  # in the place of the next line
+            await unit.fetch(ctx, 0, (line + 1 + LINES) * LINE_BYTES)  # instead of the next line
             await ctx.tick().repeat(3 * LATENCY)
             await unit.redirect(ctx, 0, line * LINE_BYTES)
             await ctx.tick().repeat(cycles_later)
@@ -278,12 +281,16 @@ def test_caches_are_emptied_in_the_cycles_of_the_manual():
     assert cycles("fetch", "invalidate") == "1 a line"
 
 
-# Fetch and issue.
+# Fetch and issue
 
 
 def cycles_between_lines(stall: int, branches: dict[int, int] | None = None) -> list[int]:
-    """Cycles from the first instruction of a line to that of the next one that a warp executes, of lines that are not
-    in the cache; the first ones aside. ``branches``: as for ``program``, with a stall count for all instructions."""
+    """Returns the cycles from the first instruction of a line to that of the next line that a warp
+    executes.
+
+    The lines are not in the cache; the first ones are ignored. ``branches`` is that of ``program``,
+    with one stall count for all instructions.
+    """
     found = list[FrontDriver]()
 
     def body(bench: Bench) -> None:
@@ -323,7 +330,7 @@ def test_cold_lines_of_branch_targets_cost_the_cycles_of_the_manual():
     near, least, most = map(int, found.groups())
 
     def chain(distance: int) -> list[int]:
-        """Each line has a branch to one that is so many lines away."""
+        """Returns branches with which each line continues at the line ``distance`` further."""
         lines = range(0, _COLD_LINES - distance, distance)
         return cycles_between_lines(2, {line * IN_LINE + 4: line + distance for line in lines})
 
@@ -349,11 +356,13 @@ def test_waits_for_fetch_take_the_cycles_of_the_manual():
     assert f"takes {redirect} more cycles until the target's group is ready" in text
 
 
-# Issue.
+# Issue
 
 
 def issue_events(planned: list[Planned], count: int = 300) -> Watch:
-    """A warp that executes these instructions in each group, of a fetch that keeps up."""
+    """Runs a warp that executes these instructions in each group, with a fetch unit that is never
+    late.
+    """
 
     def program(_warp: int, pc: int) -> list[Planned]:
         return [replace(each, pc=pc + 8 * place) for place, each in enumerate(planned, 1)]
@@ -372,7 +381,7 @@ def issue_events(planned: list[Planned], count: int = 300) -> Watch:
 
 
 def least_distance(*planned: Planned) -> int:
-    """Cycles from the first of these instructions to the second, at least."""
+    """Returns the smallest number of cycles from the first of these instructions to the second."""
     issued = issue_events(list(planned)).cycles("instruction")
     return min(later - earlier for earlier, later in pairwise(issued[6:]))
 
@@ -406,11 +415,11 @@ def test_a_predicted_branch_redirects_fetch_after_the_cycles_of_the_manual():
     assert delays == {int(cycles("issue", row))}
 
 
-# The lanes.
+# Lanes
 
 
 def test_cycles_of_full_lanes_are_those_of_the_hardware():
-    """``testbench/pipeline`` finds what the parameters say, and where a predicate can be read."""
+    """``testbench/pipeline`` checks the parameters, and when a predicate can be read."""
     row = cycles("execute", "writes a predicate in the lanes")
     assert row == f"{PREDICATE}, with 4 lanes or more"
     default, full, two = (SmParams(lanes=lanes) for lanes in (8, 32, 2))
@@ -438,7 +447,7 @@ def test_cycles_of_full_lanes_are_those_of_the_hardware():
 
 
 def test_parts_pass_the_full_lanes_in_the_cycles_of_the_manual():
-    """Of an instruction that moves the value of each thread to the upper half of a word."""
+    """The instruction moves the value of each thread to the upper half of a word."""
     params, first = SmParams(lanes=8, warps=2), 100
     values = [first + thread for thread in range(WARP_THREADS)]
 
@@ -473,7 +482,9 @@ def test_parts_pass_the_full_lanes_in_the_cycles_of_the_manual():
     }
 
     def of_parts(name: str, shift: int = 0) -> list[int]:
-        """The cycles in which a full lane has the values of its threads, from selection on."""
+        """Returns the cycles in which a full lane has the values of its threads, counted from
+        selection.
+        """
         mine = [
             values[beat * params.lanes + part] << shift
             for beat in range(params.beats)

@@ -1,4 +1,4 @@
-"""What each instruction costs: every cycle of a warp is somewhere; lines and conflicts are those of the addresses."""
+"""Profiles: every cycle of a warp is attributed; lines and conflicts are those of the addresses."""
 
 import json
 import re
@@ -63,18 +63,18 @@ meet:   EXIT
 
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory):
-    """Of one warp on the smallest pipelined machine."""
+    """The profile of one warp on the smallest pipelined machine."""
     return profile_on("tiny", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def serial_profile(tmp_path_factory):
-    """The same on the smallest machine of all."""
+    """The profile of one warp on the smallest machine."""
     return profile_on("least", tmp_path_factory)
 
 
 def profile_on(preset, tmp_path_factory):
-    """Of one warp."""
+    """Returns the profile of one warp on a preset."""
     program = tmp_path_factory.mktemp("profile") / "accesses.sass"
     program.write_text(ACCESSES)
     profile = Profile(PRESETS[preset])
@@ -87,12 +87,14 @@ def profile_on(preset, tmp_path_factory):
 
 
 def named(profile, text):
-    """The costs of instructions that begin so, in the order of the program."""
+    """Returns the costs of instructions whose text begins with ``text``, in the order of the
+    program.
+    """
     return [cost for _, cost in sorted(profile.costs.items()) if cost.text.startswith(text)]
 
 
 def banks(profile, text):
-    """Passes and conflicts of instructions that begin so."""
+    """Returns passes and conflicts of instructions whose text begins with ``text``."""
     return [(cost.passes, cost.conflicts) for cost in named(profile, text)]
 
 
@@ -122,7 +124,9 @@ def test_lines_are_those_of_the_addresses(profile):
 
 
 def test_conflicts_are_those_of_the_banks(profile):
-    """Four lanes, four banks: 32 neighbouring words are 16 halves of beats; every fourth word is in the same bank."""
+    """With four lanes and four banks, 32 neighbouring words are 16 halves of beats; every fourth
+    word is in the same bank.
+    """
     assert banks(profile, "STS [") == [(16, 0), (32, 16)]
     assert banks(profile, "LDS R") == [(8, 0), (32, 16)]  # a beat with one word is not halved
 
@@ -132,12 +136,16 @@ def test_atomic_operations_pass_thread_by_thread_wherever_their_words_are(profil
 
 
 def test_words_of_wide_accesses_conflict_like_others(profile):
-    """Each of 16 halves of a beat has two words of each of its two threads, whose words are 16 bytes apart."""
+    """Each of 16 halves of a beat has two words of each of its two threads, whose words are 16
+    bytes apart.
+    """
     assert banks(profile, "STS.64") == banks(profile, "LDS.64") == [(64, 32)]
 
 
 def test_shuffles_conflict_where_threads_read_others_of_one_lane(profile):
-    """The neighbour half a warp away; every fourth thread, which all have the same lane."""
+    """The source is the neighbour half a warp away, or every fourth thread, all of which have the
+    same lane.
+    """
     assert banks(profile, "SHFL") == [(16, 0), (32, 16)]
 
 
@@ -149,7 +157,9 @@ def test_nothing_else_uses_the_banks(profile):
 
 
 def test_a_serial_machine_accesses_memory_word_by_word(serial_profile):
-    """Nothing is in conflict, and a warp's instruction that is under way costs it cycles, not the next one."""
+    """There are no conflicts, and a memory access in flight costs its own warp cycles, not the next
+    instruction.
+    """
     lived = sum(span.end - span.begin for span in serial_profile.timeline.spans)
     assert sum(cost.cycles for cost in serial_profile.costs.values()) == lived > 1_000
     assert [cost.lines for cost in named(serial_profile, "STG")] == [32, 32]

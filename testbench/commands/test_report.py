@@ -1,4 +1,6 @@
-"""The text of an outcome: prints as a C library prints them, errors as logs name them, numbers of a profile."""
+"""Reports of an outcome: output formatted as in C, errors with their names in logs, numbers of a
+profile.
+"""
 
 import ctypes
 import gc
@@ -48,11 +50,11 @@ from sim.toolchain.cubin.loader import load
 from sim.toolchain.runtime import FAILED, PRINTED
 from testbench.fakes import fake
 
-# What kernels print
+# Output of kernels
 
 
 def padded(data):
-    """A text in a record: with its end, a multiple of 8 bytes."""
+    """Returns a string of a record: terminated, padded to a multiple of 8 bytes."""
     data += b"\0"
     return data + bytes(-len(data) % 8)
 
@@ -62,7 +64,7 @@ def record(kind, body):
 
 
 def printed(format_, *arguments):
-    """A record of a format that is copied into it; numbers and texts."""
+    """Returns the text of a record with the format, numbers and strings."""
     body = bytes(8) + padded(format_.encode())
     for argument in arguments:
         if isinstance(argument, bytes):
@@ -86,7 +88,7 @@ def output(*records, used=None, lost=0):
 
 
 def in_c(format_, *arguments):
-    """What the C library prints."""
+    """Returns the text that the C library formats."""
     buffer = ctypes.create_string_buffer(2000)
     given = [
         argument
@@ -107,7 +109,9 @@ WHOLES = (0, 1, 7, 8, 255, 4095, -1, -8, 0x8000_0000, 0x1_2345_6789, 1 << 63, (1
 
 @pytest.mark.parametrize("kind", ["d", "i", "u", "o", "x", "X"])
 def test_whole_numbers_are_printed_as_in_c(kind):
-    """With flags, widths, precisions and lengths of all kinds; flags that C leaves undefined are not tried."""
+    """Flags, widths, precisions and lengths of all kinds are tested; flags that C leaves undefined
+    are not.
+    """
     source, flags = Random(kind), "-0+ " if kind in "di" else "-0" if kind == "u" else "-0#"
     for _ in range(300):
         shape = "".join(flag for flag in flags if source.random() < 0.4)
@@ -162,7 +166,7 @@ def test_a_format_in_memory_is_read_there():
     for at, value in enumerate((address, 64, len(content_), 0)):
         memory.write_number(variable + 8 * at, 8, value)
     assert output_of(memory, variable).text == "5 from memory"
-    memory.write(place, b"x" * 64)  # without an end: as far as it is mapped
+    memory.write(place, b"x" * 64)  # without terminator: read as far as it is mapped
     assert output_of(memory, variable).text == "x" * 64
     assert output_of(memory, None).text == ""
 
@@ -194,7 +198,9 @@ def test_what_was_not_written_to_its_end_is_left_out():
 
 
 def registers(**values: Any) -> dict[str, int]:
-    """The registers of the error status: fields of the two ESR by name, other registers whole."""
+    """Returns the registers of the error status: fields of the two ESR by name, other registers
+    whole.
+    """
     found: dict[str, int] = dict.fromkeys(
         (
             "HWW_WARP_ESR",
@@ -371,7 +377,9 @@ def test_the_outcome_of_hardware_is_told_as_far_as_it_is_known():
 
 
 def profile():
-    """Of three instructions in two lines of a source; the last has cost nothing."""
+    """Returns the profile of three instructions in two lines of a source; the last one costs
+    nothing.
+    """
     waits = (
         {WaitReason.READY: 4, WaitReason.SCOREBOARD: 30, WaitReason.STALL: 6},
         {
@@ -598,7 +606,7 @@ def test_the_ports_of_a_unit_are_asked_for_without_a_warning():
 
 
 def rows_of(text):
-    """Cells of the tables of a page in Markdown, without headings."""
+    """Returns the cells of the tables of a Markdown page, without headings."""
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line[2:-2].split(" | ")] for line in lines]
 

@@ -1,4 +1,4 @@
-"""The command ``python -m sim.run``: what it prints, writes and refuses."""
+"""The command ``python -m sim.run``: output, files and refusals."""
 
 import re
 import struct
@@ -26,7 +26,7 @@ MODEL = ["--engine", "model"]
 
 
 def refused(capsys, *arguments: str) -> str:
-    """The line with which the command refuses its arguments, without its name."""
+    """Returns the message with which the command refuses its arguments, without its name."""
     return refusal.refused(capsys, main, arguments).removeprefix("python -m sim.run: ")
 
 
@@ -588,7 +588,7 @@ GIVEN = ("struct:u8=9,buf:A=u32[4],u32=3", "f32:1.5", "u32:1", "u64:1", "f32:2.5
 
 
 def test_a_structure_is_passed_by_value(run_program, tmp_path):
-    """As PTX, and as NVIDIA's assembler compiles it."""
+    """The kernel is PTX, or was compiled by NVIDIA's assembler."""
     path = tmp_path / "k.ptx"
     path.write_text(STRUCTURES)
     arguments = [word for text in GIVEN for word in ("--arg", text)]

@@ -20,7 +20,7 @@ pytestmark = needs_compiled
 
 @pytest.fixture
 def run(run_program):
-    """Exit code, and what was written."""
+    """Runs the command; returns exit code and results."""
     return partial(run_program, *HARDWARE)
 
 
@@ -48,7 +48,7 @@ def test_a_waveform_with_a_save_file_beside_it(run, tmp_path, capsys):
 
 
 def test_a_waveform_shows_the_depth_of_a_stack_token_by_token(run, tmp_path):
-    """28 calls are open at most: the first one, and the 27 of thread 7 by itself."""
+    """At most 28 calls are open: the first one, and the 27 of thread 7 alone."""
     waveform = tmp_path / "run.vcd"
     code, _ = run(
         PROGRAMS / "tour" / "recursion.sass",
@@ -79,7 +79,7 @@ def test_an_error_is_shown_with_its_place(run, capsys):
         "warp": 1,
         "pc": 0x98,
         "global": ["BPT_PAUSE", "MULTIPLE_WARP_ERRORS"],
-    }  # the warp's next load fails, too
+    }  # the warp's next load also fails
     assert written["esr"].items() >= expected.items()
     text = capsys.readouterr().out
     cycles, idle = (
@@ -133,7 +133,7 @@ def test_a_hang_is_diagnosed(run, tmp_path, capsys, preset, cycles):
 
 
 def test_ctrl_c_shows_where_the_warps_are(tmp_path, monkeypatch, capsys):
-    """Waveform and timeline end there; results are not written."""
+    """Waveform and timeline end at that cycle; results are not written."""
     source, waveform, page, out = (
         tmp_path / name for name in ("loop.sass", "loop.vcd", "loop.html", "out.json")
     )
@@ -198,8 +198,7 @@ def test_ctrl_c_shows_where_the_warps_are(tmp_path, monkeypatch, capsys):
 
 
 def test_a_context_switch_changes_nothing_of_what_a_kernel_leaves(run, tmp_path, capsys):
-    """A recursion is taken off in the middle of its calls, in lockstep, and continues on another
-    machine."""
+    """A recursion is stopped during its calls, in lockstep, and continues on another machine."""
     waveform = tmp_path / "run.vcd"
     code, written = run(
         RECURSION,

@@ -1,5 +1,6 @@
-"""The report of a run that was stopped: the driver's log lines, the exception, code, masks, stack;
-the same from all engines."""
+"""The report of a run that was stopped: the driver's log lines, the exception, code, masks and
+stack, equal on all engines.
+"""
 
 import pytest
 
@@ -28,7 +29,9 @@ LOST = """
 .Lend:
         EXIT
 """
-"""Threads 0 to 7 read behind the end of local memory; 8 to 15 have exited, the others wait at SSY's token."""
+"""Threads 0 to 7 read beyond local memory; 8 to 15 have exited, the others are pending on SSY's
+token.
+"""
 DEEP = """
 .kernel deep
 .crs 1024
@@ -40,7 +43,7 @@ DEEP = """
 
 @pytest.fixture
 def run(run_program, tmp_path, capsys):
-    """What a run that ends in an error writes to its file, and what it prints."""
+    """Runs a program that ends in an error; returns its result file and its output."""
 
     def stopped(text: str, *arguments: str) -> tuple[dict, str]:
         source = tmp_path / "k.sass"

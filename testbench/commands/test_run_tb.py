@@ -1,4 +1,4 @@
-"""The command that runs testbenches: what it prints, its exit codes, and what testbenches may do."""
+"""The command that runs testbenches: its output, its exit codes, and the interface for testbenches."""
 
 import os
 import shutil
@@ -55,7 +55,7 @@ class Counter(wiring.Component):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with two testbenches, and the current one."""
+    """Changes to a folder with two testbenches."""
     (tmp_path / "tb_counter.py").write_text(COUNTER)
     (tmp_path / "tb_broken.py").write_text('"""Cannot even be read."""\nraise SyntaxError\n')
     (tmp_path / "helper.py").write_text("")
@@ -65,7 +65,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def outcome(capsys, folder, *arguments):
-    """Exit code, output and errors of the command, without the seconds it took."""
+    """Returns exit code, output and errors of the command, without the run time."""
     try:
         code = run_tb.main(arguments, folder)
     except SystemExit as exit:
@@ -292,7 +292,7 @@ def test_it_is_a_command():
 
 
 def simulated(testbench, dut=None, **options):
-    """The report of a testbench that simulates a counter."""
+    """Returns the report of a testbench that simulates a counter."""
     dut = dut or Counter()
 
     def body(bench):
@@ -418,7 +418,7 @@ def test_background_testbenches_act_first():
 
 @pytest.mark.parametrize("path", run_tb.testbenches().values(), ids=lambda path: path.stem)
 def test_testbenches_need_nothing_of_the_extra_test(path):
-    """Who installs the package alone can run them."""
+    """Users who install the package without extras can run them."""
     missing = "sys.modules |= dict.fromkeys(('pytest', 'hypothesis', 'vcdvcd'))"
     script = f"import sys; {missing}; import {run_tb.module_name(path)}"
     subprocess.run([sys.executable, "-c", script], cwd=run_tb.ROOT, check=True)

@@ -1,4 +1,4 @@
-"""What every warp did: the timeline of a run, as a page in a real browser, as a trace, as a log."""
+"""The timeline of a run: as a page in a real browser, as a trace, as a log."""
 
 import json
 import re
@@ -35,7 +35,7 @@ document.title = JSON.stringify({ tip: tip.innerText, shown: tip.style.display, 
 
 
 def made(instructions=2):
-    """A timeline of two warps; the first is ready, issues and waits, by turns."""
+    """Returns a timeline of two warps; the first is ready, issues and waits alternately."""
     timeline = Timeline(SmParams(warps=2))
     for number in range(instructions):
         begin = 10 * number
@@ -63,7 +63,9 @@ def made(instructions=2):
 
 
 def test_colours_can_be_distinguished():
-    """By eye: the distance of two colours, which weighs red, green and blue by how red both are (Riemersma's)."""
+    """The distance of two colours weighs red, green and blue by the mean of their reds (Riemersma's
+    formula).
+    """
 
     def distance(one: str, other: str) -> float:
         (r, g, b), (s, h, c) = (
@@ -146,7 +148,9 @@ def test_a_page_has_all_in_itself():
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
 @pytest.mark.parametrize(("instructions", "here"), [(2, 200), (50_000, 400)])
 def test_a_page_in_a_browser(instructions, here, tmp_path):
-    """It renders, hovering shows the instruction and its threads, and 10^5 things stay fluid."""
+    """The page renders, hovering shows the instruction and its threads, and 10^5 elements are
+    responsive.
+    """
     path = tmp_path / "page.html"
     path.write_text(
         page(made(instructions), "k").replace(

@@ -1,4 +1,4 @@
-"""Cycles of barriers and traps, in docs/units, are those of the hardware."""
+"""The documented cycles of barriers and traps are those of the hardware."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,12 +21,12 @@ from testbench.words import encode
 
 PARAMS = PRESETS["default"]
 
-# Barriers. A plan has what is done in which cycle; warps and CTAs begin before.
+# Barriers. A plan has the actions of each cycle; warps and CTAs begin before.
 
 BEGIN = 20
-"""The cycle in which all warps of a plan have begun, and later."""
+"""First cycle in which all warps of a plan have begun."""
 DISPATCH_CYCLES = 1
-"""From the driver's decision until the unit's input is valid."""
+"""Cycles from the driver's decision until the unit's input is valid."""
 
 
 def arrive(barrier: int = 0, mode: BarrierMode = BarrierMode.SYNC, **fields: int) -> Use:
@@ -34,7 +34,7 @@ def arrive(barrier: int = 0, mode: BarrierMode = BarrierMode.SYNC, **fields: int
 
 
 def play(ctas: dict[int, int], plan: dict[int, Callable[[Any, Any], None]]) -> Watch:
-    """CTAs with so many warps, and what happens in which cycle."""
+    """Runs CTAs with these numbers of warps, and the actions of each cycle."""
     starts = [(cta, number, count) for cta, count in ctas.items() for number in range(count)]
 
     def source(driver: Any, ctx: Any, room: bool, more: bool) -> None:
@@ -83,7 +83,9 @@ def test_barriers_follow_each_other_after_the_cycles_of_the_manual():
 
 def test_results_of_a_reduction_take_the_cycles_of_the_manual():
     def until_the_next(warps: int) -> int:
-        """From the release of so many warps to the end of the next instruction."""
+        """Returns the cycles from the release of ``warps`` warps to the end of the next
+        instruction.
+        """
         reduce = arrive(mode=BarrierMode.RED, reduction=BarrierReduction.POPC.value)
         plan = {BEGIN + 10 * warp: does(warp, reduce) for warp in range(warps)}
         last = max(plan)
@@ -98,7 +100,9 @@ def test_results_of_a_reduction_take_the_cycles_of_the_manual():
 
 def test_the_end_of_a_warp_is_followed_by_the_checks_of_the_manual():
     def until_the_next(barriers: int) -> int:
-        """From a warp's end to the end of another CTA's instruction; so many barriers of the first CTA are used."""
+        """Returns the cycles from a warp's end to the end of another CTA's instruction, if the
+        first CTA uses ``barriers`` barriers.
+        """
         plan = {BEGIN + 10 * warp: does(warp, arrive(warp)) for warp in range(barriers)}
         ends = max(plan) + 20
         plan[ends] = lambda driver, ctx: driver.end(ctx, driver.warps[3])
@@ -135,11 +139,11 @@ def test_an_arrival_is_withdrawn_after_the_cycles_of_the_manual():
     assert f"until the answer (`withdrawn`, after {NUMERALS[taken]} cycles of the unit)," in page
 
 
-# Traps.
+# Traps
 
 
 def trap_unit(body: Callable[[Any, Any], Any], installed: int = 1) -> None:
-    """Two warps live, and nothing of them is in flight."""
+    """Two warps are live and drained."""
     dut = units_of(PARAMS).trap(PARAMS)
 
     async def drive(ctx: Any) -> None:
@@ -159,7 +163,7 @@ def trap_unit(body: Callable[[Any, Any], Any], installed: int = 1) -> None:
 
 
 async def dispatch(ctx: Any, dut: Any, kind: InstructionKind, warp: int, word: int = 0) -> None:
-    """One cycle with an instruction."""
+    """Dispatches an instruction for one cycle."""
     offer(ctx, dut.dispatch, {"kind": kind, "warp": warp, "word": word, "pc": 8})
     await ctx.tick()
     offer(ctx, dut.dispatch, None)

@@ -1,4 +1,4 @@
-"""Tables of cycles of single units in docs/units are those of the hardware."""
+"""The tables of cycles of single units in docs/units are those of the hardware."""
 
 import itertools
 import re
@@ -30,9 +30,10 @@ from testbench.words import NOP, encode
 
 
 def cycles(unit: str, *cells: str, heading: str = "## Cycles") -> str:
-    """The last cell of the row of a page's tables of cycles whose first cells begin with these texts.
+    """Returns the last cell of the row whose first cells begin with these texts, in a page's tables
+    of cycles.
 
-    ``heading``: what the tables are under.
+    ``heading`` is the heading of the tables.
     """
     text = (UNITS / f"{unit}.md").read_text(encoding="utf-8")
     rows = [
@@ -53,23 +54,23 @@ NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 def text_of(page: str) -> str:
-    """A page with its lines joined."""
+    """Returns the text of a page with its lines joined."""
     return " ".join((ROOT / page).read_text(encoding="utf-8").split())
 
 
-# Fetch.
+# Fetch
 
 CONSTANT = encode("IADD", "c", bank=0, offset=0x10, Rd=1, Ra=1)
 
 
 def groups(*constants: int) -> Any:
-    """A program of groups, each with so many instructions that read a constant."""
+    """Returns a program of groups, each with this number of instructions that read a constant."""
     words = [CONSTANT if place < count else NOP for count in constants for place in range(3)]
     return image_of(words, ControlCode(1))
 
 
 def fetched_after_redirect(constants: int) -> int:
-    """Cycles from a redirect to the group, when line and constants are in the caches."""
+    """Returns the cycles from a redirect to the group, with line and constants in the caches."""
     unit = Fetched(groups(constants, 0))
     found = []
 
@@ -87,7 +88,7 @@ def fetched_after_redirect(constants: int) -> int:
 
 
 def group_cycles(warps: int, *constants: int) -> list[int]:
-    """Cycles from group to group, when all are in the caches and issue always has room."""
+    """Returns the cycles from group to group, with all in the caches and room in issue."""
     params = SmParams(warps=warps, lanes=4, instruction_groups=32, constant_words=64)
     unit = Fetched(groups(*constants), FetchUnit(params))
 
@@ -137,11 +138,13 @@ def test_lines_are_requested_after_the_cycles_of_the_manual():
     assert row == str(second - first)
 
 
-# The memory arbiter.
+# Memory arbiter
 
 
 def arbiter_cycles(*clients: int) -> list[int]:
-    """Cycles from the first request of each of two clients, one after the other, to the port."""
+    """Returns the cycles from the first request of each of two clients, which are consecutive, to
+    the port.
+    """
     dut: Any = MemoryArbiter([2, 2])
     found = []
 
@@ -201,12 +204,13 @@ def test_a_response_reaches_its_client_after_the_cycles_of_the_manual():
     assert cycles("memory_arbiter", "a response at the SM's port") == "0"
 
 
-# Barriers.
+# Barriers
 
 SYNC = encode("BAR", "ii", mode=BarrierMode.SYNC.value, barrier=0)
 QUEUE_CYCLES = 3
-"""From the driver's decision to dispatch until the unit accepts the instruction, and from an output until the driver
-sees it."""
+"""Cycles from the driver's decision to dispatch until the unit accepts the instruction, and from an
+output until the driver samples it.
+"""
 
 
 def test_a_barrier_takes_the_cycles_of_the_manual():
@@ -234,7 +238,7 @@ def test_a_barrier_takes_the_cycles_of_the_manual():
     assert row == str(moments["resume"] - moments["arrival"] - QUEUE_CYCLES)
 
 
-# Others: the limits that the testbenches apply.
+# Others: the limits that the testbenches apply
 
 
 def test_cycles_of_issue_are_those_that_the_testbench_requires():

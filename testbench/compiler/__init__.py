@@ -1,1 +1,1 @@
-"""The PTX compiler."""
+"""Tests of the PTX compiler."""

@@ -1,10 +1,13 @@
-"""What the compiler makes of every PTX file of the tree and of random functions: a table that is
-kept, so that a change of the compiler shows what it changes: ``python -m
-testbench.compiler.code_table`` regenerates ``code_table.txt``.
+"""The code table: a row for the compiled code of every PTX file of the tree and of random
+functions.
 
-A row is a program compiled for a number of registers: the instructions of its code (padding among them), the begin of
-the SHA-256 of its words and control codes, and the warp instructions that a launch of it executes on the warp model;
-``-`` where the tree has no launch of the file. A file that is refused has the reason instead.
+The table is under version control, so that the effects of a change of the compiler are visible.
+``python -m testbench.compiler.code_table`` regenerates ``code_table.txt``.
+
+A row is a program compiled for a number of registers: the number of instructions of its code
+(including padding), the first digits of the SHA-256 of its words and control codes, and the number
+of warp instructions that a launch of it executes on the warp model; ``-`` if the tree has no launch
+of the file. A file that is refused has the reason instead.
 """
 
 import sys
@@ -35,29 +38,30 @@ ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_suffix(".txt")
 _FOLDERS = ("docs", "sim", "testbench")
 MANY, FEW, FEWEST = 255, 24, 12
-"""Registers that programs are compiled for."""
+"""Numbers of registers for which programs are compiled."""
 _EVERY = 4
-"""Of the files with a launch every fourth is compiled for few registers, too."""
+"""Interval of the files with a launch that are also compiled for few registers."""
 _INSTRUCTION_BYTES = 8
 _GROUP_BYTES = 32
 _DIGITS = 12
 _LIMIT = 10_000_000
 _FUNCTIONS = {"structured": (structured, 16), "unstructured": (unstructured, 12)}
-"""Random functions by kind, and how many there are."""
+"""Random functions by kind, and their number."""
 _FORMS = 40
-"""Instructions of a program of random forms."""
+"""Number of instructions of a program of random forms."""
 _FORM_SEEDS = 6
 _SIZES = {"blocks": 6, "pressure": 24, "doubles": 6, "unrolled": 2}
 _USUAL_SIZE = 20
-"""Parts of the large programs, which are small here."""
+"""Number of parts of the large programs, which are small here."""
 _POINTER_OF_A_FUNCTION = ("k12_callprototype_param", "fp")
-"""A kernel and its parameter that is a function's handle: the first function's."""
+"""A kernel, and its parameter that is a function's handle: that of the first function."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row; ``executed`` is None where nothing is launched, ``refused`` is the reason why there
-    is no code."""
+    """A row of the table. ``executed`` is None if nothing is launched; ``refused`` is the reason if
+    there is no code.
+    """
 
     name: str
     registers: int
@@ -76,7 +80,7 @@ class Row:
 
     @classmethod
     def read(cls, line: str) -> "Row":
-        """The row of a line of the table."""
+        """Parses a line of the table."""
         name, registers, rest = line.split(" ", 2)
         if rest.startswith("refused: "):
             return cls(name, int(registers), refused=rest.removeprefix("refused: "))
@@ -94,7 +98,7 @@ _Launcher = Callable[[ObjectFile], Launch]
 
 
 def _files() -> Iterator[tuple[Path, Run | None]]:
-    """The PTX files of the tree, and a run of it if there is one."""
+    """Yields the PTX files of the tree, each with one of its runs or None."""
     runs: dict[str, Run] = {}
     for run in (*RUNS.values(), *CUDA_RUNS.values()):
         runs.setdefault(str(run.ptx.relative_to(ROOT)), run)
@@ -134,7 +138,7 @@ def _random_text(function: Callable[[int], Program], seed: int) -> str:
 
 
 def _accepted(seed: int) -> str:
-    """A program of random forms, without the instructions that are refused."""
+    """Returns a program of random forms, without the instructions that are refused."""
     lines = random_program(seed, _FORMS)
     for line, _ in check(lines):
         lines[lines.index(line)] = ""
@@ -143,7 +147,9 @@ def _accepted(seed: int) -> str:
 
 @cache
 def _programs() -> dict[tuple[str, int], tuple[Callable[[], str], _Launcher | None]]:
-    """All programs by name and registers: their text, and how they are launched."""
+    """Returns all programs by name and number of registers: functions that return the text, and
+    that launch it.
+    """
     return {(name, registers): (text, launch) for name, text, registers, launch in _each_program()}
 
 
@@ -189,24 +195,24 @@ def _row(name: str, text: str, registers: int, launcher: _Launcher | None) -> Ro
 
 
 def program_keys() -> list[tuple[str, int]]:
-    """Name and number of registers of every program, in the table's order."""
+    """Returns name and number of registers of every program, in the table's order."""
     return list(_programs())
 
 
 def made_row(name: str, registers: int) -> Row:
-    """The row of the present compiler for a program."""
+    """Compiles a program with the present compiler and returns its row."""
     text, launcher = _programs()[name, registers]
     return _row(name, text(), registers, launcher)
 
 
 def kept_rows() -> dict[tuple[str, int], Row]:
-    """The rows of the file, by name and number of registers."""
+    """Returns the rows of the file, by name and number of registers."""
     rows = [Row.read(line) for line in TABLE.read_text().splitlines() if not line.startswith("#")]
     return {(row.name, row.registers): row for row in rows}
 
 
 def differences(made: Iterable[Row], kept: Mapping[tuple[str, int], Row]) -> list[str]:
-    """A line for every row that differs from the one that is kept, is new, or is gone."""
+    """Returns a line for every row that differs from the stored one, is new, or is missing."""
     left, found = dict(kept), []
     for row in made:
         before = left.pop((row.name, row.registers), None)
@@ -232,7 +238,7 @@ def _changed(before: Row | None, row: Row) -> str:
 
 
 def main() -> int:
-    """Writes the table, and prints what changes in it."""
+    """Writes the table, prints the changes and returns the exit code."""
     kept = kept_rows() if TABLE.exists() else {}
     made = [made_row(*key) for key in program_keys()]
     for line in differences(made, kept):

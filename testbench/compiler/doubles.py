@@ -1,4 +1,4 @@
-"""Operands in double precision, and a kernel on them."""
+"""Operands in double precision, and a kernel that computes with them."""
 
 from random import Random
 
@@ -48,11 +48,13 @@ _POSITIVE = (
     0x7FF8 << 48,
 )
 EDGES = [number | sign << 63 for number in _POSITIVE for sign in (0, 1)]
-"""At the ends of the range, of the integers, and of single precision."""
+"""Numbers at the limits of double precision, of the integers, and of single precision."""
 
 
 def _one(source: Random) -> int:
-    """A number: at an edge, any, near the ends of the range, or near 1."""
+    """Returns a random number: an edge value, any number, one near the limits of the range, or one
+    near 1.
+    """
     sign, fraction = source.getrandbits(1) << 63, source.getrandbits(52)
     match source.randrange(4):
         case 0:
@@ -75,8 +77,11 @@ def _one(source: Random) -> int:
 
 
 def doubles(count: int, seed: int) -> np.ndarray:
-    """Three numbers for each thread; some of the second so that a quotient nearly leaves the range, some of the third
-    nearly the others' product, negated."""
+    """Returns three numbers for each thread.
+
+    Some of the second are chosen so that a quotient nearly leaves the range, some of the third are
+    close to the negated product of the others.
+    """
     source = Random(seed)
     rows = [[source.choice(EDGES) for _ in range(3)] for _ in range(count // 2)]
     while len(rows) < count:

@@ -1,7 +1,7 @@
-"""Random PTX of every instruction that the front end knows, with every kind of operand.
+"""Random PTX of every instruction form of the front end, with every kind of operand.
 
 ``python -m testbench.compiler.every_form --programs 1000`` compiles programs, one at a time. With
-``--nvidia`` each instruction that NVIDIA's assembler takes must be taken. Exit code 1 where the
+``--nvidia`` each instruction that NVIDIA's assembler accepts must be accepted. Exit code 1 if the
 compiler fails.
 """
 
@@ -42,7 +42,7 @@ from sim.toolchain.ptx.special import VECTOR_REGISTERS
 from testbench.ptx.text import HEADER
 
 _DIALECT = Dialect((7, 8), 50)
-"""That of the header."""
+"""The dialect of the header."""
 _WIDTHS = (0, 1, 2, 3, 5, 6, 8, 11, 12, 13, 16, 19, 20, 22, 23, 24, 31, 32, 63)
 WHOLE = sorted(
     {sign * (1 << bits) + near for bits in _WIDTHS for near in (-1, 0, 1) for sign in (1, -1)}
@@ -58,7 +58,7 @@ WHOLE = sorted(
         0x0001_0000_0001_0000,
     }
 )
-"""Whole numbers at the ends of fields."""
+"""Integers at the limits of instruction fields."""
 _SINGLE = (
     "0f00000000",
     "0f80000000",
@@ -117,10 +117,10 @@ _OFFSETS = (
     3,
 )
 _FILES = {"b16": "h", "b32": "r", "b64": "d", "f16": "g", "f32": "f", "f64": "e", "pred": "p"}
-"""Registers of each kind."""
+"""Prefix of the registers of each kind."""
 _PER_FILE = 6
 _KNOWN = 3
-"""How many of them have numbers, which no instruction changes."""
+"""Number of registers of each kind that have constants and that no instruction changes."""
 _VARIABLES = {
     "global": ("gv", "gs"),
     "shared": ("sv", "ss"),
@@ -143,14 +143,16 @@ def _register_kind(kind: str) -> str:
 
 @dataclass
 class Writer:
-    """Writes instructions. ``numbers`` says how often a number stands where one may, of ten."""
+    """Writes instructions. ``numbers`` is how often, of ten times, an operand that may be a number
+    is one.
+    """
 
     source: Random
     numbers: int = 4
     types: list[Type] = field(default_factory=list)
 
     def instruction(self, opcode: str, form: InstructionForm) -> str | None:
-        """An instruction of a form, or None for one that has operands of its own."""
+        """Returns an instruction of a form, or None for a form that has its own operands."""
         if form.operands and isinstance(form.operands[0], ControlOperands):
             return None
         self.types, vector, space, to = [], 1, "", False
@@ -186,7 +188,7 @@ class Writer:
     def _operand(
         self, kind: OperandKind, opcode: str, vector: int, space: str, to: bool
     ) -> str | None:
-        """An operand of a kind; None for one that is left out."""
+        """Returns an operand of a kind; None for one that is omitted."""
         if kind.optional and self.source.random() < 0.5:
             return None
         match kind:
@@ -234,7 +236,7 @@ class Writer:
                 raise AssertionError(f"{kind} is not written")
 
     def _result(self, kind: ResultOperand) -> str:
-        """A register for a result."""
+        """Returns a register for a result."""
         selector = self.source.choice(_SELECTORS) if kind.subword else ""
         if kind.sink and self.source.random() < 0.3:
             return "_"
@@ -242,7 +244,7 @@ class Writer:
         return register + selector if register[0] in "rhd" else register
 
     def _source(self, kind: SourceOperand) -> str:
-        """A register or a number, with a selector or a sign where they may be."""
+        """Returns a register or a number, with a selector or a sign where they are permitted."""
         type_ = self._type(kind.type)
         selector = self.source.choice(_SELECTORS) if kind.subword else ""
         signed = (kind.minus or kind.complement) and self.source.random() < 0.3
@@ -256,15 +258,15 @@ class Writer:
         return text
 
     def _type(self, kind: OperandType) -> str:
-        """The type of an operand."""
+        """Returns the type of an operand."""
         return type_of(kind, self.types).value
 
     def register(self, kind: str, result: bool = False) -> str:
-        """A register of a kind."""
+        """Returns a register of a kind."""
         return f"{_FILES[kind]}{self.source.randrange(_KNOWN if result else 0, _PER_FILE)}"
 
     def value(self, kind: str, number: bool, result: bool = False) -> str:
-        """A register or number of a type."""
+        """Returns a register or number of a type."""
         if result or not number or self.source.randrange(10) >= self.numbers:
             return self.register(_register_kind(kind), result)
         match kind:
@@ -279,7 +281,7 @@ class Writer:
         return str(self.source.choice(WHOLE))
 
     def move(self, kind: str, vector: int) -> tuple[str, str]:
-        """Both operands of mov."""
+        """Returns both operands of mov."""
         to = self.register(_register_kind(kind), result=True)
         width = int(kind[1:]) if kind[0] == "b" else 0
         choice = self.source.random()
@@ -314,11 +316,11 @@ class Writer:
         return to, self.value(kind, number=True)
 
     def _elements(self, kind: str, count: int, result: bool) -> str:
-        """A vector of registers."""
+        """Returns a vector of registers."""
         return "{" + ", ".join(self.register(kind, result) for _ in range(count)) + "}"
 
     def address(self, space: str, opcode: str) -> str:
-        """An address without its brackets."""
+        """Returns an address without its brackets."""
         offset = self.source.choice(_OFFSETS)
         names = _VARIABLES.get(space or self.source.choice(["global", "shared", "local"]), ())
         store = opcode in ("st", "atom", "red")
@@ -338,12 +340,14 @@ class Writer:
 
 
 def all_forms() -> list[tuple[str, InstructionForm]]:
-    """Every form with the opcode that it is written with."""
+    """Returns every form with the opcode under which it is written."""
     return [(opcode, form) for opcode in opcodes() for form in forms(opcode, _DIALECT)]
 
 
 def constants(source: Random) -> Iterator[str]:
-    """Numbers in some registers of each kind, which the compiler passes on to who reads them."""
+    """Yields instructions that set registers of each kind to constants, which the compiler
+    propagates.
+    """
     for kind, letter in _FILES.items():
         for at in range(_KNOWN):
             match kind:
@@ -358,7 +362,9 @@ def constants(source: Random) -> Iterator[str]:
 
 
 def program(source: Random, instructions: list[str]) -> list[str]:
-    """The lines of a program with some instructions; what they leave in registers is stored."""
+    """Returns the lines of a program with these instructions, which stores the registers at the
+    end.
+    """
     lines = [
         *HEADER.splitlines(),
         *_MODULE.splitlines(),
@@ -417,15 +423,17 @@ _OTHERS = frozenset(
         "trap",
     )
 )
-"""What is done elsewhere than in registers, and what takes a carry that may not be there."""
+"""Instructions with effects outside of registers, and those that read a carry that may be
+undefined.
+"""
 _STORED = ("b16", "b32", "b64", "f32", "f64")
 THREAD_BYTES = 8 * _PER_FILE * len(_STORED) + 16
-"""What each thread of a program that computes stores."""
+"""Number of bytes that each thread of a computing program stores."""
 
 
 def computing_forms() -> list[tuple[str, InstructionForm]]:
-    """Forms whose results are defined to the last bit: no memory, no approximations, no carries that were left before,
-    no lanes that are not there.
+    """Returns the forms whose results are fully defined: no memory, approximations, undefined
+    carries or missing lanes.
     """
     return [
         (opcode, form)
@@ -436,8 +444,10 @@ def computing_forms() -> list[tuple[str, InstructionForm]]:
 
 
 def computing_program(seed: int, count: int) -> str:
-    """A program of instructions with defined results: each thread stores all its registers. Its parameter is a buffer
-    of THREAD_BYTES for each thread, which begins with 8 bytes to compute with.
+    """Returns a program of instructions with defined results, in which each thread stores all its
+    registers.
+
+    Its parameter is a buffer of THREAD_BYTES for each thread, which begins with 8 bytes of input.
     """
     source = Random(seed)
     writer = Writer(source)
@@ -456,7 +466,7 @@ def computing_program(seed: int, count: int) -> str:
     for at in range(count):
         instruction = writer.instruction(*known[(seed * count + at) % len(known)])
         if instruction is not None:
-            # Threads are together where they see one another.
+            # Threads are converged where they read values of one another.
             apart = instruction.startswith("@") and any(
                 name in instruction for name in ("shfl", "vote")
             )
@@ -482,12 +492,14 @@ def computing_program(seed: int, count: int) -> str:
 
 
 class WrongRefusalError(Exception):
-    """A refusal that names no line of the text, or a failure that is none."""
+    """A refusal that names no line of the text, or a failure of the compiler."""
 
 
 def refused_line(lines: list[str]) -> tuple[int, str] | None:
-    """The line that is refused, from 1 on, and why; None for a program that is compiled. WrongRefusalError where the
-    compiler fails.
+    """Returns the line that is refused, counted from 1, and the message; None for a program that is
+    compiled.
+
+    Raises WrongRefusalError if the compiler fails.
     """
     name = "random.ptx"
     try:
@@ -512,7 +524,7 @@ def refused_line(lines: list[str]) -> tuple[int, str] | None:
 
 
 def check(lines: list[str]) -> list[tuple[str, str]]:
-    """Compiles a program without the lines that are refused; returns these, and why."""
+    """Compiles a program without the lines that are refused; returns these with their messages."""
     found = []
     lines = list(lines)
     while (refused := refused_line(lines)) is not None:
@@ -523,7 +535,7 @@ def check(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def shrunk(lines: list[str]) -> list[str]:
-    """The lines of a program on which the compiler fails that it needs for that."""
+    """Returns the lines of a failing program that are necessary for the compiler's failure."""
     first = lines.index("{") + 1
     at, size = first, len(lines) // 2
     while size:
@@ -540,7 +552,7 @@ def shrunk(lines: list[str]) -> list[str]:
 
 
 def random_program(seed: int, count: int) -> list[str]:
-    """A program of some instructions of random forms."""
+    """Returns a program of ``count`` instructions of random forms."""
     source = Random(seed)
     writer = Writer(source)
     known = all_forms()
@@ -551,7 +563,7 @@ def random_program(seed: int, count: int) -> list[str]:
 
 
 def taken_by_nvidia(instruction: str) -> bool:
-    """Whether NVIDIA's assembler takes an instruction."""
+    """Returns whether NVIDIA's assembler accepts an instruction."""
     try:
         cubin_of_ptx("\n".join(program(Random(1), [instruction])) + "\n")
     except MissingCompilerError:
@@ -562,7 +574,7 @@ def taken_by_nvidia(instruction: str) -> bool:
 
 
 def main() -> int:
-    """The command; returns its exit code."""
+    """Runs the command and returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--programs", type=int, default=100)
     parser.add_argument("--count", type=int, default=60, help="instructions of each")

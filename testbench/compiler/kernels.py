@@ -1,4 +1,6 @@
-"""The manifest's kernels as this project's compiler makes them: their code, launches of it, and what it must leave."""
+"""The manifest's kernels compiled by this project's compiler: their code, launches of it, and their
+expected results.
+"""
 
 from functools import cache
 
@@ -21,28 +23,28 @@ from testbench.kernels.outcome import Exact, Outcome
 
 KERNELS = sorted({run.kernel for run in RUNS.values()})
 _BY_ADDRESS = "k12_callprototype_param"
-"""Its parameter is a function's address: here the handle that the function has in code compiled here."""
+"""Kernel whose parameter is a function's address: here the handle of the function in compiled code."""
 
 
 @cache
 def kernel_file(kernel: str, registers: int = REGISTERS) -> ObjectFile:
-    """A kernel's object file, compiled for so many registers."""
+    """Returns a kernel's object file, compiled for this number of registers."""
     source = cubin(kernel, "O3").parent / f"{kernel}.ptx"
     return assemble(compile_module(read_ptx(source), registers), kernel)
 
 
 @cache
 def kernel_module(kernel: str, registers: int = REGISTERS) -> Module:
-    """The program in that file."""
+    """Returns the program in the kernel's object file."""
     return load(kernel_file(kernel, registers))
 
 
 def kernel_launch(run: Run, registers: int = REGISTERS) -> Launch:
-    """A launch of the run's kernel, in a memory of its own."""
+    """Returns a launch of the run's kernel, in a memory of its own."""
     module = kernel_module(run.kernel, registers)
     values = {}
     if run.kernel == _BY_ADDRESS:
-        values["fp"] = HANDLE_BYTES  # that of the first function
+        values["fp"] = HANDLE_BYTES  # the handle of the first function
     return prepare(
         module,
         arguments(run, values),
@@ -61,7 +63,9 @@ def _expected(run: Run) -> dict[str, Outcome]:
 
 
 def complaints(run: Run, finished: Launch, memory: Memory | None = None) -> list[str]:
-    """What is wrong in the buffers after a launch: in ``memory``, by default in the launch's own."""
+    """Checks the buffers after a launch, in ``memory`` or by default in the launch's memory: one
+    line for each error.
+    """
     left = memory or finished.memory
     return [
         f"{run.name}: {name}: {line}"

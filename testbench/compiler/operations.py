@@ -1,7 +1,7 @@
-"""PTX arithmetic and what it computes: an instruction's text, and Python for it.
+"""PTX arithmetic and its results: an instruction's text, and a Python function for it.
 
-Operands are a, b and c, numbers without sign; a 64-bit instruction has its operands in long registers. A result is cut
-to its width.
+Operands are a, b and c, unsigned numbers; a 64-bit instruction has its operands in 64-bit
+registers. A result is truncated to its width.
 """
 
 import math
@@ -34,7 +34,7 @@ WORDS = (
     0xFFFFFFFE,
     0xFFFFFFFF,
 )
-"""Numbers of 32 bits at which mistakes show."""
+"""Edge values of 32 bits."""
 LONGS = (
     0,
     1,
@@ -57,7 +57,7 @@ LONGS = (
     0xFFFF_FFFF_FFFF_FFFE,
     0xFFFF_FFFF_FFFF_FFFF,
 )
-"""The same of 64 bits."""
+"""Edge values of 64 bits."""
 _TESTS = {
     "finite": lambda size: size < 0x7F80_0000,
     "infinite": lambda size: size == 0x7F80_0000,
@@ -66,15 +66,15 @@ _TESTS = {
     "normal": lambda size: 0x0080_0000 <= size < 0x7F80_0000,
     "subnormal": lambda size: 0 < size < 0x0080_0000,
 }
-"""Tests of numbers in single precision, of the bits without the sign."""
+"""Predicates of single-precision numbers, on the bits without the sign."""
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
 _Compute = Callable[[int, int, int], int]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An instruction. ``text`` has the places d, a, b and c; ``bits`` is the width of the operands, ``result`` of the
-    result.
+    """An instruction. ``text`` has the placeholders d, a, b and c; ``bits`` is the width of the
+    operands, ``result`` that of the result.
     """
 
     text: str
@@ -143,7 +143,7 @@ def _prmt(a: int, b: int, c: int) -> int:
 
 
 def _integer(bits: int) -> list[Operation]:
-    """What there is for 32 and for 64 bits alike."""
+    """Returns the operations that exist for both 32 and 64 bits."""
     u, s, b = f"u{bits}", f"s{bits}", f"b{bits}"
 
     def sign(value: int) -> int:
@@ -521,11 +521,12 @@ _SPECIAL_64 = [
 ]
 
 
-# Floating point, on whole numbers and such with a fraction: none of these is infinite, subnormal or NaN
+# Floating point, on integers and numbers with a fraction: none of these is infinite, subnormal or
+# NaN
 
 
 def _packed(number: Fraction | int, bits: int) -> int:
-    """The nearest number with so many bits, of two that are as near the even one."""
+    """Returns the nearest number with this many significant bits; ties go to the even one."""
     digits, form, word = (24, "<f", "<I") if bits == 32 else (53, "<d", "<Q")
     number = Fraction(number)
     if not number:
@@ -543,12 +544,12 @@ def _unpacked(bits: int, pattern: int) -> Fraction:
 
 
 def _near(number: int, bits: int) -> Fraction:
-    """The number in floating point that is nearest to a signed one."""
+    """Returns the floating-point number that is nearest to a signed integer."""
     return _unpacked(bits, _packed(_s(number, bits), bits))
 
 
 def _of_floats(bits: int) -> Iterator[tuple[str, int, _Compute]]:
-    """Texts whose operands are the integers a and b, which are converted first: v and w."""
+    """Yields instructions on v and w, which are the operands a and b converted from integers."""
     kind, one, other = (f"f{bits}", "e", "f") if bits == 32 else (f"f{bits}", "l", "k")
     both = f"cvt.rn.{kind}.s{bits} {one}, a; cvt.rn.{kind}.s{bits} {other}, b; "
 
@@ -582,7 +583,7 @@ def _of_floats(bits: int) -> Iterator[tuple[str, int, _Compute]]:
     yield (
         f"{both}mul.{kind} d, {one}, {other}",
         bits,
-        # A product of 0 has a sign.
+        # A zero product has a sign.
         lambda x, y, z: (
             _packed(_near(x, bits) * _near(y, bits), bits)
             or int((_s(x, bits) < 0) != (_s(y, bits) < 0)) << bits - 1
@@ -656,4 +657,4 @@ _FLOATS = [
     for text, result, compute in _of_floats(bits)
 ]
 OPERATIONS = [*_integer(32), *_integer(64), *_SPECIAL_32, *_SPECIAL_64, *_FLOATS]
-"""All of them."""
+"""All operations."""

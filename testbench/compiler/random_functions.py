@@ -1,8 +1,9 @@
-"""Random PTX programs about control flow, and what they compute: each is run by a few lines of Python, a thread at a
+"""Random PTX programs with control flow, and their results: Python executes each, one thread at a
 time.
 
-A program works on four numbers of 32 bits, which begin with the thread's index and leave in a buffer. It counts down
-fuel, so that it ends. Unstructured programs are blocks that branch anywhere; structured ones are nested statements.
+A program computes with four numbers of 32 bits, which are initialized from the thread's index and
+stored to a buffer at the end. It decrements a fuel counter, so that it terminates. Unstructured
+programs are blocks that branch to any block; structured ones are nested statements.
 """
 
 import random
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from testbench.ptx.text import HEADER
 
 THREADS = 40
-"""Threads of a launch: a full warp and a part of one."""
+"""Number of threads of a launch: a full warp and a part of one."""
 _MASK = 0xFFFF_FFFF
 _FUEL = 60
 _HEAD = (
@@ -45,12 +46,12 @@ def _twist(value: int) -> int:
 
 
 class _Out(Exception):  # noqa: N818
-    """The fuel is used up, or the program says that it ends."""
+    """The fuel is used up, or the program ends itself."""
 
 
 @dataclass
 class State:
-    """A thread."""
+    """The state of a thread."""
 
     thread: int
     r: list[int]
@@ -58,7 +59,7 @@ class State:
     fuel: int = _FUEL
 
     def burn(self) -> None:
-        """One step less."""
+        """Decrements the fuel."""
         if not self.fuel:
             raise _Out
         self.fuel -= 1
@@ -66,13 +67,13 @@ class State:
 
 @dataclass
 class Program:
-    """PTX text, and what a thread computes in Python."""
+    """PTX text, and the Python function of a thread."""
 
     text: str
     run: Callable[[State], None]
 
     def expected(self, same: int) -> list[int]:
-        """The four numbers of every thread."""
+        """Returns the four numbers of every thread."""
         found = []
         for thread in range(THREADS):
             state = State(thread, [thread, thread * 0x9E3779B1 & _MASK, thread ^ 21, 1], same)
@@ -87,7 +88,7 @@ _Test = Callable[[State], bool]
 
 
 def _operation(source: random.Random) -> tuple[str, _Action]:
-    """Some arithmetic, sometimes under a guard."""
+    """Returns random arithmetic, sometimes with a guard."""
     d, a, b = (source.randrange(4) for _ in range(3))
     constant = source.choice([1, 3, 7, 16, 0x1234, 0x9E3779B1])
     kind = source.randrange(6)
@@ -113,7 +114,7 @@ def _operation(source: random.Random) -> tuple[str, _Action]:
 
 
 def _test(source: random.Random, p: str = "p") -> tuple[str, _Test]:
-    """A condition: on a number, now and then the same for all threads."""
+    """Returns a random condition on a number, sometimes a uniform one."""
     a, bit = source.randrange(4), source.randrange(8)
     kind = source.randrange(4)
     if kind == 0:
@@ -148,7 +149,7 @@ _BURN = "setp.eq.u32 p, f, 0; @p bra DONE; sub.u32 f, f, 1;"
 
 
 def unstructured(seed: int) -> Program:
-    """Blocks that branch to any other, by conditions and by index."""
+    """Returns a program of blocks that branch to any other, by conditions and by index."""
     source = random.Random(seed)
     count = source.randrange(3, 9)
     lines: list[str] = []
@@ -210,19 +211,19 @@ class _Continue(Exception):  # noqa: N818
 
 @dataclass
 class _Writer:
-    """Structured statements as PTX and as Python."""
+    """Generates structured statements in PTX and in Python."""
 
     source: random.Random
     lines: list[str] = field(default_factory=list)
     labels: int = 0
 
     def label(self) -> str:
-        """A new label."""
+        """Returns a new label."""
         self.labels += 1
         return f"L{self.labels}"
 
     def block(self, depth: int, loops: list[tuple[str, str]]) -> _Action:
-        """Some statements one behind the other."""
+        """Generates a sequence of statements."""
         actions = [self.statement(depth, loops) for _ in range(self.source.randrange(1, 4))]
 
         def run(state: State) -> None:
@@ -232,7 +233,7 @@ class _Writer:
         return run
 
     def statement(self, depth: int, loops: list[tuple[str, str]]) -> _Action:
-        """One statement: arithmetic, a branch, a loop, or a way out of one."""
+        """Generates one statement: arithmetic, a branch, a loop, or a jump out of one."""
         kind = self.source.randrange(10) if depth else 0
         if kind in (4, 5, 6):
             return self.choice(depth, loops)
@@ -245,7 +246,7 @@ class _Writer:
         return action
 
     def choice(self, depth: int, loops: list[tuple[str, str]]) -> _Action:
-        """if, with or without else."""
+        """Generates an if statement, with or without else."""
         test, condition = _test(self.source)
         other, behind = self.label(), self.label()
         self.lines.append(f"{test} @!p bra {other};")
@@ -261,7 +262,7 @@ class _Writer:
         return lambda state: first(state) if condition(state) else second(state)
 
     def loop(self, depth: int, loops: list[tuple[str, str]]) -> _Action:
-        """While and do-while."""
+        """Generates a while or do-while loop."""
         head, following, behind = self.label(), self.label(), self.label()
         test, condition = _test(self.source)
         first = bool(self.source.randrange(2))
@@ -293,7 +294,9 @@ class _Writer:
         return run
 
     def way_out(self, loops: list[tuple[str, str]]) -> _Action:
-        """Break or continue, of any loop around, or the program's end, on a condition."""
+        """Generates a conditional break or continue of any enclosing loop, or the end of the
+        program.
+        """
         test, condition = _test(self.source)
         if not loops or not self.source.randrange(4):
             target, way = "DONE", _Out()
@@ -311,7 +314,7 @@ class _Writer:
 
 
 def structured(seed: int) -> Program:
-    """Nested statements."""
+    """Returns a program of nested statements."""
     writer = _Writer(random.Random(seed))
     run = writer.block(4, [])
     return _program("\n".join(writer.lines) + "\n", run)

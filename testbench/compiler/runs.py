@@ -1,4 +1,4 @@
-"""Compiled PTX text on the warp model and on the thread model."""
+"""Runs compiled PTX text on the warp model and on the thread model."""
 
 from collections.abc import Mapping
 
@@ -15,12 +15,12 @@ from testbench.words import contents
 
 
 def compiled(text: str, registers: int = REGISTERS) -> Module:
-    """The program that PTX text becomes."""
+    """Returns the program compiled from PTX text."""
     return load(assemble(compile_module(parse_ptx(text, "test.ptx"), registers), "test"))
 
 
 def arguments(run: Run, values: Mapping[str, int]) -> list[Argument]:
-    """What a kernel of the manifest is launched with, some numbers replaced."""
+    """Returns the arguments of a kernel of the manifest, with some numbers replaced."""
     return [
         Buffer(spec.name, spec.content.tobytes())
         if isinstance(spec, BufferSpec)
@@ -32,8 +32,9 @@ def arguments(run: Run, values: Mapping[str, int]) -> list[Argument]:
 def words_left(
     module: Module, threads: int, words: int, *values: int, content: bytes = b"", alone: bool = True
 ) -> list[int]:
-    """The words in the first buffer after a launch with it and some numbers. With ``alone`` threads that run alone
-    must leave the same.
+    """Returns the words of the first buffer after a launch with it and some numbers.
+
+    If ``alone`` is true, the thread model must leave the same words.
     """
 
     def launch() -> Launch:

@@ -1,8 +1,10 @@
-"""PTX instructions in single precision on many numbers at once: the kernel that runs them, and its ways to be run.
+"""PTX instructions in single precision on many numbers at once: a kernel with them, and several
+ways to execute it.
 
-``python -m testbench.compiler.singles --pairs 1000000 div.rn`` divides random numbers by compiled code on the warp
-model, each edge of single precision by each other one, too, and compares with numpy: with its single precision to the
-nearest, with exact remainders in other directions. Exit code 1 where a result differs.
+``python -m testbench.compiler.singles --pairs 1000000 div.rn`` divides random numbers and all pairs
+of edge values by compiled code on the warp model. It compares the results with NumPy: with single
+precision for rounding to nearest, with exact remainders for other directions. Exit code 1 if a
+result differs.
 """
 
 import argparse
@@ -45,19 +47,19 @@ _BODY = (
 
 @dataclass(frozen=True)
 class Precision:
-    """Numbers of one kind: as words, and a kernel on them without its instructions."""
+    """A precision: its numbers as words, and a kernel without its instructions."""
 
     word: np.dtype
     body: str
 
     @property
     def size(self) -> int:
-        """Bytes of a number."""
+        """Number of bytes of a number."""
         return self.word.itemsize
 
     @property
     def kind(self) -> np.dtype:
-        """The numbers themselves."""
+        """The type of the numbers."""
         return np.dtype(f"f{self.size}")
 
 
@@ -65,8 +67,9 @@ SINGLE = Precision(np.dtype(np.uint32), _BODY)
 
 
 def text_of(operations: list[str], precision: Precision = SINGLE) -> str:
-    """A kernel whose threads take a, b and c, and store d after each of some instructions; w is the lower half of a, p,
-    q, e, i and l are there for what is between.
+    """Returns a kernel whose threads load a, b and c, and store d after each of the instructions.
+
+    w is the lower half of a; p, q, e, i and l are available for intermediate results.
     """
     size = precision.size
     body = "".join(
@@ -77,7 +80,7 @@ def text_of(operations: list[str], precision: Precision = SINGLE) -> str:
 
 
 def operands(count: int, seed: int) -> np.ndarray:
-    """Three numbers for each thread, as words: every edge with every other one first, as far as they go."""
+    """Returns three numbers for each thread, as words, beginning with pairs of edge values."""
     pairs = [
         (a, b, EDGES[(at + other) % len(EDGES)])
         for at, a in enumerate(EDGES)
@@ -105,7 +108,9 @@ def computed(
     precision: Precision = SINGLE,
     module: Module | None = None,
 ) -> np.ndarray:
-    """What compiled code, or that of another program, leaves: a row for each thread, a column for each instruction."""
+    """Returns the results of compiled code, or of ``module``: a row for each thread, a column for
+    each instruction.
+    """
     launch: Launch = prepare(
         module or compiled(text_of(operations, precision)),
         _content(operations, numbers),
@@ -117,7 +122,7 @@ def computed(
 
 
 def meant(operations: list[str], numbers: np.ndarray, precision: Precision = SINGLE) -> np.ndarray:
-    """What the interpreter leaves."""
+    """Returns the results of the PTX interpreter."""
     launch = place(
         parse_ptx(text_of(operations, precision), "t.ptx"),
         _content(operations, numbers),
@@ -129,12 +134,12 @@ def meant(operations: list[str], numbers: np.ndarray, precision: Precision = SIN
 
 
 def assembled_by_nvidia(text: str, folder: Path) -> Module:
-    """A program as NVIDIA's assembler makes it; the test is skipped where that is missing."""
+    """Returns a program assembled by NVIDIA's assembler; skips the test if that is missing."""
     cubin = folder / "k.cubin"
     try:
         cubin.write_bytes(cubin_of_ptx(text))
     except MissingCompilerError as error:
-        import pytest  # of the extra test; here only tests reach it
+        import pytest  # of the extra `test`; only tests execute this line
 
         pytest.skip(f"NVIDIA's assembler: {error}")
     return read_cubin(cubin)
@@ -143,7 +148,7 @@ def assembled_by_nvidia(text: str, folder: Path) -> Module:
 def of_nvidia_if_there(
     operations: list[str], numbers: np.ndarray, folder: Path, precision: Precision = SINGLE
 ) -> np.ndarray:
-    """What code of NVIDIA's assembler leaves; the test is skipped where that is missing."""
+    """Returns the results of code of NVIDIA's assembler; skips the test if that is missing."""
     return computed(
         operations, numbers, precision, assembled_by_nvidia(text_of(operations, precision), folder)
     )
@@ -157,7 +162,7 @@ def check_same(
     any_nan: bool,
     precision: Precision = SINGLE,
 ) -> None:
-    """Compares words; with ``any_nan`` one NaN is as good as another."""
+    """Compares words; with ``any_nan`` all NaNs are equal."""
     differ = found != exact
     if any_nan:
         differ &= ~(np.isnan(found.view(precision.kind)) & np.isnan(exact.view(precision.kind)))
@@ -168,11 +173,13 @@ def check_same(
         )
 
 
-# Results that are rounded right, by numpy
+# Correctly rounded results, by NumPy
 
 
 def _directed(nearest: np.ndarray, error: np.ndarray, direction: str) -> np.ndarray:
-    """A result to the nearest, where it is finite, rounded otherwise: ``error`` has the sign of what it lacks."""
+    """Returns a finite result to nearest, rounded in another direction; ``error`` has the sign of
+    its rounding error.
+    """
     below, above = (np.nextafter(nearest, np.float32(end)) for end in (-np.inf, np.inf))
     down, up = np.where(error < 0, below, nearest), np.where(error > 0, above, nearest)
     return {"rn": nearest, "rm": down, "rp": up, "rz": np.where(np.signbit(nearest), up, down)}[
@@ -181,20 +188,22 @@ def _directed(nearest: np.ndarray, error: np.ndarray, direction: str) -> np.ndar
 
 
 def quotients(a: np.ndarray, b: np.ndarray, direction: str) -> np.ndarray:
-    """Of ordinary numbers whose quotients are ordinary. The remainder is exact: both products fit doubles."""
+    """Returns normal quotients of normal numbers. The remainder is exact: both products fit in
+    doubles.
+    """
     nearest = a / b
     error = (a.astype(np.float64) - nearest.astype(np.float64) * b) * np.sign(b)
     return _directed(nearest, error, direction)
 
 
 def roots(a: np.ndarray, direction: str) -> np.ndarray:
-    """Of ordinary numbers."""
+    """Returns square roots of normal numbers."""
     nearest = np.sqrt(a)
     return _directed(nearest, a.astype(np.float64) - nearest.astype(np.float64) ** 2, direction)
 
 
 def _check(name: str, found: np.ndarray, exact: np.ndarray, at: np.ndarray) -> int:
-    """Prints how many results differ, and returns it. A NaN is one like another."""
+    """Prints and returns how many results differ; all NaNs are equal."""
     same = (found == exact) & (np.signbit(found) == np.signbit(exact)) | (
         np.isnan(found) & np.isnan(exact)
     )
@@ -207,13 +216,14 @@ def _check(name: str, found: np.ndarray, exact: np.ndarray, at: np.ndarray) -> i
 
 
 def _differ(names: list[str], numbers: np.ndarray) -> int:
-    """How many results of instructions on pairs of numbers differ."""
+    """Returns how many results of instructions on pairs of numbers differ."""
     operations = [f"{name}.f32 d, a{', b' * name.startswith('div')}" for name in names]
     found = computed(operations, numbers).view(np.float32)
     a, b = (numbers[:, at].copy().view(np.float32) for at in (0, 1))
     one, wrong = np.ones_like(a), 0
     with np.errstate(all="ignore"):
-        # Where a direction is wanted, of results that are normal: the interpreter is asked of the others.
+        # Normal results are compared with NumPy in the requested direction, others with the
+        # interpreter.
         sizes = {"div": np.abs(a / b), "rcp": np.abs(one / a), "sqrt": np.abs(np.sqrt(a))}
         tiny = np.finfo(np.float32).tiny
         for column, name in enumerate(names):
@@ -234,7 +244,7 @@ def _differ(names: list[str], numbers: np.ndarray) -> int:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command and returns the exit code."""
     parser = argparse.ArgumentParser(
         description=(__doc__ or "").splitlines()[0], allow_abbrev=False
     )

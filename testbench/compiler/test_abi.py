@@ -1,4 +1,4 @@
-"""Where arguments and results of a function are: registers from R4 to R15, then words of the stack."""
+"""Locations of a function's arguments and results: registers R4 to R15, then words of the stack."""
 
 import pytest
 
@@ -19,7 +19,9 @@ def bytes_of(size: int, alignment: int) -> str:
 
 
 def locations(arguments: list[str], results: list[str]) -> ArgumentLocations:
-    """Of a function whose parameters are declared so, each with a name of its own."""
+    """Returns the locations for a function with these declarations of parameters, which get unique
+    names.
+    """
 
     def listed(items: list[str], letter: str) -> str:
         named = [
@@ -103,7 +105,9 @@ _CALLS = f"""
 
 @pytest.mark.parametrize(("is_library", "keep"), [(False, {"itself"}), (True, {"itself", "seen"})])
 def test_functions_that_unknown_ones_call_keep_registers(is_library, keep):
-    """Those that call themselves, and the visible ones of a library, whose callers are elsewhere; never a kernel."""
+    """They are recursive functions, and the visible functions of a library, whose callers are
+    elsewhere; never a kernel.
+    """
     text = compile_module(module_of(_CALLS), library=is_library)
     first, *others = text.split("\n.function ")
     found = {each.split()[0].removeprefix("$k$"): "STL" in each for each in others}

@@ -1,4 +1,4 @@
-"""Compiled arithmetic against Python: every instruction on numbers at which mistakes show, and on random ones."""
+"""Compiled arithmetic against Python: every instruction on edge values and on random numbers."""
 
 import random
 import re
@@ -54,7 +54,7 @@ def _text(operation: Operation) -> str:
 
 
 def check(operation: Operation, seed: int) -> None:
-    """Runs an instruction on many operands at once."""
+    """Executes an instruction on many operands at once and compares the results."""
     operands = _operands(operation, seed)
     if " C" in operation.text:
         operands = [(x, y, z & 0xFFFF_FFFF) for x, y, z in operands]

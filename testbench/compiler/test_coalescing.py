@@ -1,4 +1,4 @@
-"""Coalescing: when the groups of two places become one, so that a copy between them is not needed."""
+"""Coalescing: when the groups of two values are joined, so that a copy between them is not needed."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ FREE = frozenset(range(4))
 
 
 def group(members, rows=None, bases: Iterable[int] = FREE, *, fixed=False, clobbered=None):
-    """A group; what is not given is 0 for each distance."""
+    """Returns a group; omitted arguments are 0 for each distance."""
     return CoalescedGroup(
         dict(members),
         {at: (rows or {}).get(at, 0) for at in members},
@@ -23,7 +23,7 @@ def group(members, rows=None, bases: Iterable[int] = FREE, *, fixed=False, clobb
 
 
 def joined(one, other):
-    """Whether two places are the same register after an attempt to join their groups."""
+    """Returns whether two values share a register after an attempt to join their groups."""
     coalesce._merge(one, other)
     places = []
     for made, at in (one, other):
@@ -41,12 +41,14 @@ def test_groups_that_nothing_keeps_apart_become_one_with_all_of_both():
     assert one.clobbered == {0: 0, 1: 0x70, 3: 0}
     assert other.root() == (one, 1) and one.root() == (one, 0)
     before = dict(one.members)
-    assert joined((one, 1), (one, 1)) and one.members == before  # it is there already
+    assert joined((one, 1), (one, 1)) and one.members == before  # they are joined already
 
 
 @pytest.mark.parametrize("width", [15, 16, 17, 18])
 def test_a_group_is_at_most_16_registers_wide(width):
-    """In either direction: the other group's last or first register is the outermost of both."""
+    """The limit applies in both directions: the other group's last or first register is the
+    outermost of both.
+    """
     one, behind = group({0: 1, 1: 2}), group({0: 4, width - 2: 8})
     assert joined((one, 1), (behind, 0)) == (width <= 16)
     one, before = group({0: 1, 1: 2}), group({0: 4, width - 2: 8})
@@ -79,7 +81,7 @@ def test_values_that_interfere_do_not_share_a_register(one, other, free):
     ],
 )
 def test_the_base_is_aligned_for_both(shift, bases, others, found):
-    """The other group's base is ``shift`` registers behind that of the first."""
+    """The other group's base is ``shift`` registers after that of the first."""
     one, other = group({0: 1, shift: 2}, bases=bases), group({0: 4}, bases=others)
     assert joined((one, shift), (other, 0)) == (found is not None)
     assert one.bases == (found or bases)
@@ -89,12 +91,12 @@ def test_the_base_is_aligned_for_both(shift, bases, others, found):
 @pytest.mark.parametrize(
     ("at", "members", "clobbered", "free"),
     [
-        (8, {0: 2, 20: 4}, {}, True),  # as wide as it is
+        (8, {0: 2, 20: 4}, {}, True),  # exactly as wide as permitted
         (2, {0: 2, -2: 4}, {}, True),
         (2, {0: 2, -3: 4}, {}, False),  # there is no register before R0
         (STACK_POINTER, {0: 2}, {}, False),
         (STACK_POINTER + 1, {0: 2, -1: 4}, {}, False),
-        (4, {0: 2}, {0: 1 << 4}, False),  # a call changes the register meanwhile
+        (4, {0: 2}, {0: 1 << 4}, False),  # a call clobbers the register in between
         (4, {0: 2, 1: 4}, {1: 1 << 5}, False),
         (4, {0: 2, 1: 4}, {0: 1 << 5, 1: 1 << 4}, True),
     ],
@@ -113,7 +115,7 @@ def test_two_places_of_the_given_registers_stay_as_they_are():
 
 
 def test_a_group_is_found_through_all_that_it_came_into():
-    """Distances add up, and later searches are short."""
+    """Distances add up, and later lookups use shorter paths."""
     chain = [group({0: 1 << number}) for number in range(4)]
     for sooner, later, shift in zip(chain, chain[1:], (1, 10, 100), strict=False):
         sooner.joined = later, shift

@@ -1,4 +1,4 @@
-"""The code that every PTX file of the tree is compiled to, against the table that is kept."""
+"""The code of every PTX file of the tree is compared with the stored code table."""
 
 from dataclasses import replace
 
@@ -11,8 +11,7 @@ from testbench.kernels.manifest import RUNS
 
 @pytest.mark.parametrize(("name", "registers"), kept_rows())
 def test_code_is_that_of_the_table(name, registers):
-    """``python -m testbench.compiler.code_table`` regenerates the table, and prints what changes in
-    it."""
+    """``python -m testbench.compiler.code_table`` regenerates the table, and prints its changes."""
     key = name, registers
     assert differences([made_row(*key)], {key: kept_rows()[key]}) == []
 

@@ -1,4 +1,6 @@
-"""Constants by generic addresses: what the compiler leaves to the driver, as NVIDIA's assembler does."""
+"""Constants at generic addresses: what the compiler leaves to the driver, as NVIDIA's assembler
+does.
+"""
 
 import re
 
@@ -59,7 +61,9 @@ def test_generic_addresses_count_from_where_the_driver_has_put_the_bank():
 
 
 def test_a_byte_of_a_place_in_the_bank_is_known():
-    """So is one of a function's handle; those of addresses wait for the launch."""
+    """The same applies to a byte of a function's handle; bytes of addresses are known at the launch
+    only.
+    """
     text = (
         HEADER
         + """.const .b8 c[0x300]; .global .u32 g; .func f() { ret; }
@@ -80,7 +84,9 @@ def test_a_byte_of_a_place_in_the_bank_is_known():
 )
 @pytest.mark.parametrize("space", ["global", "const"])
 def test_what_has_no_first_value_is_zero(kind, size, space):
-    """Elements behind the values, and the upper bytes of an element whose value is a byte of an address."""
+    """That holds for elements without a value, and for the upper bytes of an element whose value is
+    a byte of an address.
+    """
     text = f""".global .u32 g;
 .{space} .align 8 .{kind} x[5] = {{ 0xff(g), 7, 0xff00(g+1) }};
 .{space} .align 8 .{kind} none[3];

@@ -1,5 +1,9 @@
-"""Divisions, reciprocals and roots of compiled code, which are functions of the runtime library: floating-point ones
-against MPFR in every rounding, integer ones against Python, on all pairs of edges and on random numbers."""
+"""Divisions, reciprocals and square roots of compiled code, which are functions of the runtime
+library.
+
+Floating-point ones are compared with MPFR in every rounding, integer ones with Python, on all pairs
+of edge values and on random numbers.
+"""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -21,13 +25,15 @@ from testbench.compiler.singles import BLOCK, DIRECTIONS, SINGLE, Precision, com
 from testbench.execute.singles import EDGES as SINGLE_EDGES
 from testbench.ptx.text import HEADER
 
-gmpy2: Any = import_module("gmpy2")  # it does not say of what types its functions are
+gmpy2: Any = import_module("gmpy2")  # it has no type annotations
 
 _FORMATS = {
     4: {"precision": 24, "emin": -148, "emax": 128},
     8: {"precision": 53, "emin": -1073, "emax": 1024},
 }
-"""Precision and exponents as MPFR counts them, by bytes; the least is that of the least subnormal number."""
+"""Precision and exponent range for MPFR, by size in bytes; the smallest exponent is that of the
+smallest subnormal number.
+"""
 _ROUNDINGS = {
     "rn": gmpy2.RoundToNearest,
     "rz": gmpy2.RoundToZero,
@@ -43,7 +49,7 @@ def _flushed(x: float) -> float:
 
 
 def _exact(name: str, direction: str, flush: bool, size: int, x: float, y: float) -> float:
-    """What MPFR has. With .ftz a result is zero that is subnormal before it is rounded."""
+    """Returns MPFR's result. With .ftz a result that is subnormal before rounding is zero."""
     if flush:
         x, y = _flushed(x), _flushed(y)
     with gmpy2.context(precision=200):
@@ -90,7 +96,7 @@ def _check(precision: Precision, operations: list[tuple[str, str, bool]], rows: 
 
 
 def _pairs(edges: tuple[int, ...] | list[int], word: np.dtype) -> np.ndarray:
-    """All pairs of edges, and more of them until they fill blocks."""
+    """Returns all pairs of edge values, repeated until they fill blocks."""
     pairs = [(a, b, 0) for a, b in product(edges, edges)]
     pairs += pairs[: -len(pairs) % BLOCK]
     return np.array(pairs, word)
@@ -137,7 +143,9 @@ def _quotient_and_rest(x: int, y: int, bits: int, signed: bool) -> tuple[int, in
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_integers_are_those_of_python(bits):
-    """All pairs of edges, random numbers of every length, and numbers at multiples of their divisors."""
+    """The operands are all pairs of edge values, random numbers of every length, and numbers at
+    multiples of their divisors.
+    """
     precision, edges = _integer(bits)
     source = Random(bits)
     near = [(edge + other) % (1 << bits) for edge in edges for other in (-1, 0, 1)]
@@ -185,7 +193,7 @@ def test_lines_of_a_template_stay_where_their_name_holds():
 
 
 def test_functions_that_are_not_visible_are_inlined():
-    """A division of 32 bits has no call, one of 64 bits one of the visible function alone."""
+    """A 32-bit division has no call, a 64-bit one calls only the visible function."""
     text = (
         HEADER
         + """.visible .entry k(.param .u64 out) {{ .reg .b{bits} a, b; .reg .b64 x;
@@ -203,7 +211,7 @@ def test_only_functions_that_are_needed_are_read():
 
 
 def test_a_library_may_divide():
-    """What other files may call, in a file that also has functions of the runtime library."""
+    """The file has functions for other files and functions of the runtime library."""
     text = (
         HEADER
         + """.visible .func (.reg .b64 q) f(.reg .b64 a, .reg .b64 b) { div.u64 q, a, b; ret; }

@@ -1,5 +1,6 @@
-"""PTX in double precision: compiled code against the PTX model and NVIDIA's assembler, bit for bit; quotients and roots
-against numpy."""
+"""PTX in double precision: compiled code against the PTX interpreter and NVIDIA's assembler, bit
+for bit; quotients and roots against NumPy.
+"""
 
 from collections.abc import Iterator
 
@@ -141,7 +142,9 @@ def test_results_are_those_of_nvidias_assembler(group, tmp_path):
 
 
 def test_quotients_and_roots_are_rounded_to_the_nearest():
-    """Of random numbers, of divisors whose significands are nearly all ones, of numbers beside squares."""
+    """The operands are random numbers, divisors with significands of nearly all ones, and numbers
+    close to squares.
+    """
     source, count = np.random.default_rng(5), 16 * BLOCK
     numbers = np.zeros((count, 3), np.uint64)
     for column in (0, 1):
@@ -180,7 +183,9 @@ _INVERSE_ROOTS = [
 
 
 def test_gross_approximations_are_of_upper_words(tmp_path):
-    """They are the float unit's, as in NVIDIA's code, and beside the model's, which are the nearest."""
+    """They are those of the float unit, as in NVIDIA's code, and close to the model's, which are
+    the nearest.
+    """
     numbers = doubles(_THREADS, 3)
     found = computed(_GROSS, numbers, DOUBLE)
     assert not (found & np.uint64(0xFFFF_FFFF)).any()

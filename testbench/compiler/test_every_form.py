@@ -1,4 +1,6 @@
-"""Every instruction with every kind of operand: numbers at the ends of all fields, written or known by propagation."""
+"""Every instruction with every kind of operand: numbers at the limits of all fields, written or
+propagated.
+"""
 
 from random import Random
 
@@ -38,7 +40,7 @@ _CHOSEN_OTHERWISE = (
     "atomic operations are in global and shared space",
     "an entry's parameters can't be changed",
 )
-"""What NVIDIA's assembler takes: it would not do what it says."""
+"""Instructions that NVIDIA's assembler accepts, but that would not do what they say."""
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -67,7 +69,7 @@ def test_numbers_mean_the_same_written_or_propagated(seed):
 
 
 def test_what_nvidias_assembler_takes_is_taken():
-    """Each form once, with registers and numbers."""
+    """Each form is checked once, with registers and numbers."""
     source = Random(7)
     writer = Writer(source)
     written = [line for form in all_forms() if (line := writer.instruction(*form)) is not None]
@@ -85,7 +87,8 @@ def test_what_nvidias_assembler_takes_is_taken():
 
 _LANES = list(range(_THREADS))
 MASKED = {
-    # Of each instruction what the description of PTX reads of a number that is too large for its field.
+    # For each instruction the PTX description of how a number is read that is too large for its
+    # field.
     "shfl.up.b32 r0|p, t, K, 0; @!p add.u32 r0, r0, 1000;": (32, _LANES),
     "shfl.down.b32 r0, t, K, 0x1f;": (33, [min(lane + 1, 31) for lane in _LANES]),
     "shfl.idx.b32 r0, t, K, 0x1f;": (0xFFFF_FFE5, [5] * 32),
@@ -206,7 +209,9 @@ def test_what_is_too_large_in_old_texts_is_refused_by_a_line_about_the_entry(ver
 
 @pytest.mark.parametrize("far", [layout.FAR_TABLE, 64])
 def test_tables_of_targets_are_read_wherever_they_are(far, monkeypatch):
-    """Beyond 32 KB, which is taken to be less here, an instruction cannot add the table's place to the index."""
+    """Beyond 32 KB, a limit that is lower in this test, an instruction can't add the table's offset
+    to the index.
+    """
     monkeypatch.setattr(layout, "FAR_TABLE", far)
     targets = ", ".join("A" if at % 3 else "B" for at in range(40))
     body = f"""L: .branchtargets {targets}; add.u32 r1, t, 7; brx.idx r1, L;
@@ -217,7 +222,7 @@ def test_tables_of_targets_are_read_wherever_they_are(far, monkeypatch):
 
 
 def test_what_the_assembler_refuses_names_the_line_of_the_ptx(monkeypatch):
-    """An error of the compiler, made here: a number of the text that no field has."""
+    """The test causes an error of the compiler: a number of the text that fits no field."""
     module = text.module_of(text.KERNEL + "\nbar.sync 3;\n ret; }")
     real = from_ptx.compile_statements
 
@@ -243,7 +248,9 @@ def test_what_the_assembler_refuses_names_the_line_of_the_ptx(monkeypatch):
 
 
 def test_what_no_instruction_fits_names_the_line_of_the_ptx(monkeypatch):
-    """An error of the compiler, made here: a number that should have been loaded to a register."""
+    """The test causes an error of the compiler: a number that should have been loaded to a
+    register.
+    """
     module = text.module_of(
         text.KERNEL + "\nlop3.b32 r0, t, 0x12345678, t, 0x3c; st.global.u32 [d1], r0;\n ret; }"
     )

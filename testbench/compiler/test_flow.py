@@ -1,4 +1,4 @@
-"""Compiled control flow: random programs against Python, and the tokens that it is made of."""
+"""Compiled control flow: random programs against Python, and their tokens."""
 
 import re
 
@@ -64,7 +64,7 @@ L: add.u32 r0, r0, t; sub.u32 r1, r1, 1; setp.ne.u32 p, r1, 0; @p bra L; st.glob
 
 
 def test_a_loop_that_counts_up_to_a_uniform_limit_does_four_iterations_at_a_time():
-    """The body stands five times: four in a row, and once for what remains."""
+    """The body exists five times: four in a row, and once for the remaining iterations."""
     text = compile_module(
         parse_ptx(
             _ptx("""
@@ -115,7 +115,7 @@ DONE: st.global.u32 [d1], r0; ret;"""),
     ("kind", "first", "by"), [("u32", 0, 1), ("s32", 0, 1), ("u32", 5, 3), ("s32", 7, 2)]
 )
 def test_a_counted_loop_turns_as_often_as_it_says(kind, first, by):
-    """It runs four turns at a time as long as four are left."""
+    """It executes four iterations at a time while at least four remain."""
     module = compiled(
         _ptx(f"""
  mov.u32 r2, {first};
@@ -173,7 +173,7 @@ def test_a_function_that_is_known_is_called_by_its_address():
 
 
 def _counted(t: int, step: int, factor: int) -> int:
-    """What a function of the next test makes of a number."""
+    """Returns the result of a function of the next test."""
     if t & 1:
         return t * factor
     t += step
@@ -230,12 +230,16 @@ def _looping(n: int, x: int) -> int:
 
 
 def _calling(function: str, parts: str) -> str:
-    """A kernel that calls a function with its number, plus that of the thread where they shall part, and the thread."""
+    """Returns a kernel that calls a function with its number, plus the thread's number if they are
+    to diverge, and the thread's number.
+    """
     return _ptx(f"{parts} call (r2), f, (r1, t); st.global.u32 [d1], r2; ret;", function)
 
 
 def _tokens(module: Module, levels: int) -> int:
-    """The most on the stack at once. It fits what a launch has by itself."""
+    """Returns the largest number of tokens on the stack, which must fit in a launch's default
+    stack.
+    """
     machine = WarpModel(prepare(module, [Buffer("out", bytes(128)), Scalar(levels, 4)]), warps=1)
     most = 0
     while (retired := machine.step()) is not None:
@@ -259,7 +263,7 @@ def test_recursion_without_places_to_meet(function, value, levels, parts):
 
 
 def _voting(t: int) -> int:
-    """Odd threads go a level deeper than the others, where they vote alone."""
+    """Odd threads recurse one level deeper than the others, and vote alone there."""
     value = ((t ^ 0xAAAA_AAAA) + 1 if t & 1 else t) ^ WORD
     for _ in range(2):
         value = (value + 1 & WORD) ^ WORD
@@ -283,7 +287,9 @@ def _helped(n: int, x: int) -> int:
 
 
 def test_a_function_keeps_what_those_that_it_calls_change():
-    """One that calls itself keeps registers for its callers, and calls one that needs many."""
+    """A recursive function preserves registers for its callers, and calls a function that needs
+    many.
+    """
     sums = "".join(f"add.u32 v{at}, x, {at};" for at in range(_MANY))
     products = "".join(f"mad.lo.u32 r, v{at}, v{(at + 7) % _MANY}, r;" for at in range(_MANY))
     functions = f"""
@@ -317,7 +323,7 @@ def test_what_is_not_translated_is_named_with_its_place():
     ("address", "load"), [("out+2", "c[0x0][0x142]"), ("out+0x10000", "c[0x0][R0]")]
 )
 def test_parameters_are_read_wherever_the_address_is(address, load):
-    """Misaligned addresses, and ones beyond the bank, are reported by the machine."""
+    """The machine reports misaligned addresses and addresses beyond the bank."""
     text = _ptx(
         f"{{ .reg .u32 r; .reg .u64 d; ld.param.u32 r, [{address}]; st.global.u32 [d], r; }} ret;"
     )

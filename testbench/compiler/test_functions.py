@@ -1,4 +1,6 @@
-"""What a function's address is to kernels of one file: handles in tables and pointers mean the same to all of them."""
+"""Function addresses in kernels of one file: handles in tables and pointers are the same for all of
+them.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -23,7 +25,7 @@ FUNCTIONS = [
     lambda a: (a + 10, a * 3, 100 - a, a << 4)[a & 3],
     lambda a: (a ^ 0x55) + (1, 20, 300, 4000)[a & 3],
 ]
-"""What plus, chosen and other make of a number."""
+"""Python equivalents of the functions plus, chosen and other."""
 EXPECTED = {
     "through_global": [FUNCTIONS[t % 3](t) for t in range(THREADS)],
     "through_constants": [50000 + FUNCTIONS[(t + 2) % 3](t) for t in range(THREADS)],

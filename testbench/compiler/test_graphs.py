@@ -1,4 +1,4 @@
-"""Algorithms on graphs, beside what the definitions say."""
+"""Graph algorithms, compared with their definitions."""
 
 from random import Random
 
@@ -107,9 +107,9 @@ def _blocks(count: int) -> list[Block]:
 )
 @pytest.mark.parametrize("is_loop", [True, False])
 def test_paths_meet_at_the_first_place_that_all_of_them_come_to(given, found, is_loop):
-    """Of blocks 0 and 1 the next place is 2, of that 3; 3 and 4 lead to the end, 5 does not.
+    """The successor of blocks 0 and 1 is 2, that of 2 is 3; 3 and 4 lead to the end, 5 does not.
 
-    A loop's end is its header.
+    The end of a loop is its header.
     """
     blocks = _blocks(6)
     header = Block("header")

@@ -1,5 +1,5 @@
-"""Conversions from and to half precision: compiled code, the PTX interpreter and NVIDIA's code against numpy's halves
-and against exact fractions.
+"""Conversions from and to half precision: compiled code, the PTX interpreter and NVIDIA's code,
+against NumPy's halves and exact fractions.
 """
 
 from bisect import bisect_right
@@ -45,11 +45,11 @@ HALVES = [
     0x7C01,
 ]
 HALVES = HALVES + [half | 0x8000 for half in HALVES[:-2]]
-"""Edges of half precision; the last are their negatives, and there are two NaNs."""
+"""Edge values of half precision, followed by their negatives; two of them are NaNs."""
 
 
 def _near(half: float) -> list[float]:
-    """A number, and some close to it: what a second rounding would lose."""
+    """Returns a number and some close to it, for which rounding twice would be wrong."""
     return [
         half,
         half * (1 + 2**-11),
@@ -85,11 +85,11 @@ SINGLES = [
 
 
 _FINITE = [float(half) for half in np.arange(0x7C00, dtype=np.uint16).view(np.float16)] + [2.0**16]
-"""All halves that are not negative, in order; the number behind them stands for infinity."""
+"""All nonnegative halves, in order; the number after them represents infinity."""
 
 
 def half_of(number: float | int, direction: str) -> int:
-    """The half that a number is rounded to: one of the two beside it."""
+    """Returns the half to which a number is rounded: one of its two neighbours."""
     if number != number:
         return 0x7FFF
     negative = number < 0 or (isinstance(number, float) and np.signbit(number))
@@ -114,14 +114,14 @@ def of_half(half: int) -> float:
 
 
 def bits_of(number: float, kind: type) -> int:
-    """Bits of a number, of a NaN those that this machine makes."""
+    """Returns the bits of a number; a NaN is the one that the machine generates."""
     if number != number:
         return 0x7FFF_FFFF if kind is np.float32 else 0x7FF8_0000_0000_0000
     return int(np.array(number, kind).view({4: np.uint32, 8: np.uint64}[kind().nbytes]))
 
 
 def integer_of(half: int, direction: str, kind: str) -> int:
-    """The integer of a type that a half is rounded to."""
+    """Returns the integer of a type to which a half is rounded."""
     number, bits, signed = of_half(half), int(kind[1:]), kind[0] == "s"
     least = -(1 << bits - 1) if signed else 0
     largest = least + (1 << bits) - 1
@@ -142,7 +142,7 @@ def integer_of(half: int, direction: str, kind: str) -> int:
 
 
 def run(text: str, words: list[int], results: int, module: Module | None = None) -> list[list[int]]:
-    """What threads leave that have a number of 64 bits each."""
+    """Returns the results of threads, each of which has a 64-bit number."""
 
     def buffer() -> Buffer:
         return Buffer(
@@ -160,7 +160,9 @@ def run(text: str, words: list[int], results: int, module: Module | None = None)
 
 
 def text_of(lines: list[str]) -> str:
-    """Threads that take x, of which f, w and h are the lower bits, and leave y after each of some lines."""
+    """Returns a kernel whose threads load x, of which f, w and h are the lower bits, and store y
+    after each line.
+    """
     stores = "\n".join(
         f"{{ {line}; st.global.b64 [a+{8 + 8 * at}], y; }}" for at, line in enumerate(lines)
     )
@@ -180,7 +182,7 @@ Case = tuple[str, Callable[[int], int]]
 
 
 def _whole(number: float, direction: str) -> float:
-    """The whole number that a number is rounded to."""
+    """Returns the integer to which a number is rounded."""
     whole = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[direction]
     return number if number != number else float(whole(number))
 
@@ -228,12 +230,14 @@ def _signed(value: int, bits: int) -> int:
 
 
 def _unit(number: float) -> float:
-    """The number from 0 to 1."""
+    """Returns the number clamped to 0 to 1."""
     return 0.0 if number != number or number <= 0 else min(number, 1.0)
 
 
 _SHORT_INTEGERS = ("u8", "s8", "u16", "s16")
-"""NVIDIA's assembler saturates what is made of these by F2F.F16.F16.PASS, which this machine does not have."""
+"""Types for which NVIDIA's assembler saturates with F2F.F16.F16.PASS, which this machine does not
+have.
+"""
 
 
 def _to_halves(source: str, register: str, read: Callable[[int], float | int]) -> list[Case]:

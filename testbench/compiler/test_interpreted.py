@@ -1,4 +1,6 @@
-"""Compiled programs against the PTX interpreter, which knows nothing of registers, stacks and masks."""
+"""Compiled programs against the PTX interpreter, which is independent of registers, stacks and
+masks.
+"""
 
 import pytest
 

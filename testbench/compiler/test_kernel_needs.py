@@ -1,4 +1,4 @@
-"""What a kernel needs is what it needs itself or the functions that it calls need, of each the most."""
+"""A kernel's resources are the maxima over the kernel and all functions that it calls."""
 
 import pytest
 
@@ -34,13 +34,15 @@ def kernels():
         ("one", 1, 0, 0),
         ("calls", 4, 0, 1),
         ("all", 6, 0, 2),
-        ("frames", 3, 112 + 16, 2),  # frames of functions that call each other add up
+        ("frames", 3, 112 + 16, 2),  # frames of nested calls add up
     ],
 )
 def test_barriers_stacks_and_tokens_are_those_of_the_deepest_calls(
     kernels, name, barriers, local, tokens
 ):
-    """Barriers are numbered from 0. A frame is a multiple of 16 bytes; a call is a token of 16 bytes."""
+    """Barriers are numbered from 0. A frame is a multiple of 16 bytes; a call is a token of 16
+    bytes.
+    """
     found = kernels[name]
     assert (found.barriers, found.local, found.crs) == (barriers, local, 16 * tokens)
 

@@ -1,4 +1,4 @@
-"""Large programs: what they are compiled to is right, in a time that grows with them and not with their square."""
+"""Large programs are compiled correctly, in a time that is linear in their size and not quadratic."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ from testbench.ptx.text import HEADER
 
 _WORD = 0xFFFF_FFFF
 _SECONDS = 60
-"""Of processor time, for what takes a few."""
+"""Limit of processor time in seconds, for compilations that take a few."""
 
 
 def _kernel(registers: int, body: str, more: str = "") -> str:
@@ -32,7 +32,7 @@ def _kernel(registers: int, body: str, more: str = "") -> str:
 
 
 def _soon(text: str) -> Module:
-    """A program that is compiled in a few seconds."""
+    """Compiles a program, which must take only a few seconds."""
     begun = time.process_time()
     module = compiled(text)
     assert time.process_time() - begun < _SECONDS
@@ -92,7 +92,9 @@ def test_many_branches_one_behind_the_other():
 
 
 def test_many_loops_in_each_other():
-    """Each is one that threads may leave at different times, as far as the compiler can tell; two are."""
+    """The compiler must assume that threads may leave each of them at different times; two of them
+    do.
+    """
     depth = 22
     body = "\n".join(
         [
@@ -121,7 +123,9 @@ def test_many_copies_into_neighbours():
 
 
 def _calls_made(text: str) -> int:
-    """Calls of functions, in Python and in C, that compiling a program takes: the same on every computer."""
+    """Returns the number of function calls, in Python and in C, during a compilation: the same on
+    every computer.
+    """
     count = 0
 
     def note(_frame: FrameType, event: str, _argument: object) -> None:
@@ -140,12 +144,12 @@ def _calls_made(text: str) -> int:
 def test_twice_the_program_takes_twice_the_steps(kind, size):
     generator = _loops if kind == "loops" else LARGE_PROGRAMS[kind][0]
     small, large = (generator(count) for count in (size, 2 * size))
-    _calls_made(small)  # what is made once
+    _calls_made(small)  # work that is done only once
     assert _calls_made(large) / _calls_made(small) < 1.07 * len(large) / len(small)
 
 
 def _loops(size: int) -> str:
-    """Loops one behind the other that test first and have something that is the same each turn."""
+    """Returns a sequence of loops that test first and contain a loop-invariant computation."""
     return _kernel(
         2,
         "\n".join(
@@ -157,7 +161,7 @@ def _loops(size: int) -> str:
 
 
 def test_calls_deeper_than_pythons_own():
-    """The estimate of a stack's depth follows all calls."""
+    """The estimate of the stack's depth follows all calls."""
     count = 1100
     functions = ".func (.reg .u32 r) f0 (.reg .u32 a) { add.u32 r, a, 1; ret; }\n" + "".join(
         f".func (.reg .u32 r) f{at} (.reg .u32 a) {{ call (r), f{at - 1}, (a); ret; }}\n"

@@ -1,4 +1,6 @@
-"""Where the variables, functions and tables of a module are: offsets in banks, in shared and local memory."""
+"""The layout of a module's variables, functions and tables: offsets in banks, in shared and local
+memory.
+"""
 
 import pytest
 
@@ -35,7 +37,7 @@ def module():
 
 
 def named(offsets):
-    """Offsets by the variables' names."""
+    """Returns the offsets by the variables' names."""
     return {variable.name: at for variable, at in offsets.items()}
 
 
@@ -58,8 +60,9 @@ def test_global_variables_are_those_of_the_module_and_of_its_functions_each_once
 
 
 def test_variables_in_local_space_are_words_and_end_with_a_frame():
-    """A module may have them before PTX 3.0. Each is aligned as it says, to 4 bytes at least; frames are multiples of
-    16 bytes."""
+    """A module may have them before PTX 3.0. They have their declared alignment, at least 4 bytes;
+    frames are multiples of 16 bytes.
+    """
     declared = (
         ".local .align 1 .b8 l1[3]; .local .align 8 .b8 l2[8]; .local .align 2 .b8 l3[2];\n"
         ".global .align 4 .b8 g[400];\n"
@@ -71,12 +74,14 @@ def test_variables_in_local_space_are_words_and_end_with_a_frame():
 
 
 def test_handles_are_places_in_tables_behind_the_first_which_is_nobodys(module):
-    """Of functions that have a body, and are no kernels."""
+    """The functions are those that have a body and are no kernels."""
     assert MemoryLayout.of(module).handles == {"f": 8, "g": 16}
 
 
 def test_tables_are_far_if_all_of_them_may_not_fit_an_instructions_offset(module, monkeypatch):
-    """Words of five branch targets; double words of two functions and nobody."""
+    """The tables are words of five branch targets, and double words of two functions and the null
+    handle.
+    """
     size = 4 * (3 + 2) + 8 * (2 + 1)
     for limit, is_far in ((size - 1, True), (size, False), (size + 1, False)):
         monkeypatch.setattr(layout, "FAR_TABLE", limit)
@@ -111,7 +116,7 @@ def test_a_function_is_compiled_once_for_each_choice_of_offsets(module):
 
 
 def shared(texts):
-    """Shared variables of some declarations, in their order."""
+    """Returns the shared variables of some declarations, in their order."""
     declared = "".join(f"{text};\n" for text in texts)
     names = [text.split()[-1].partition("[")[0] for text in texts]
     variables = {each.name: each for each in parse_ptx(HEADER + declared + KERNEL, "s").variables}
@@ -140,7 +145,9 @@ def shared(texts):
 def test_shared_variables_of_a_known_size_come_before_those_of_the_launch(
     texts, offsets, size, alignment
 ):
-    """What has its size from the launch begins at a multiple of 16 bytes at least."""
+    """A variable whose size is defined by the launch has an address that is a multiple of at least
+    16 bytes.
+    """
     found = SharedLayout.of(shared(texts))
     assert named(found.offsets) == offsets
     assert (found.size, found.alignment) == (size, alignment)

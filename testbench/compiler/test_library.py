@@ -1,5 +1,7 @@
-"""Functions of CUDA's library, which NVIDIA's compiler puts into PTX: compiled here they are what the host's library
-has, within the errors that CUDA's manual gives, and what NVIDIA's assembler makes of the same PTX.
+"""Functions of CUDA's library, which NVIDIA's compiler includes in PTX.
+
+Compiled by this project, their results agree with the host's library within the errors that CUDA's
+manual states, and with NVIDIA's assembler for the same PTX.
 """
 
 import math
@@ -16,7 +18,7 @@ from testbench.compiler.singles import assembled_by_nvidia
 from testbench.ended import on_warps
 
 _UNITS = 2
-"""The largest error of the functions below in units in the last place."""
+"""The largest error of the functions below, in units in the last place."""
 FUNCTIONS: dict[str, Callable[[float], float]] = {
     "log": math.log,
     "atan": math.atan,
@@ -55,7 +57,7 @@ extern "C" __global__ void k_half(double *b)
 """
     for name in FUNCTIONS
 )
-"""Halves are written as CUDA's headers write them."""
+"""Source of the kernels; halves are written as CUDA's headers write them."""
 
 
 @pytest.fixture(scope="module")

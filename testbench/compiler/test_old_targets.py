@@ -1,4 +1,6 @@
-"""Subnormal numbers on machines before sm_20: single precision takes them for zeros, and makes none."""
+"""Subnormal numbers on targets before sm_20: single precision reads them as zeros and generates
+none.
+"""
 
 import pytest
 
@@ -14,10 +16,10 @@ from testbench.words import contents
 
 _ZERO, _MINUS_ZERO, _ONE, _TWO, _INFINITY = 0, 0x8000_0000, 0x3F80_0000, 0x4000_0000, 0x7F80_0000
 _HALF_LEAST, _LEAST = 0x0040_0000, 0x0080_0000
-"""2^-127, a subnormal number, and 2^-126, the least normal one."""
+"""2^-127, a subnormal number, and 2^-126, the smallest normal one."""
 CASES = [
-    # The instruction; what it leaves where subnormal numbers are zeros, and where they are not. s is 2^-127, m is -s,
-    # b is 1.5 * 2^-126, e is 2^-127 in double precision.
+    # The instruction; its results if subnormal numbers are zeros, and if they are not. s is 2^-127,
+    # m is -s, b is 1.5 * 2^-126, e is 2^-127 in double precision.
     ("add.f32 d, s, s", _ZERO, _LEAST),
     ("sub.f32 d, b, 0f00800000", _ZERO, _HALF_LEAST),
     ("sub.f32 d, 0f00800000, b", _MINUS_ZERO, 0x8040_0000),
@@ -50,7 +52,7 @@ CASES = [
     ("add.f64 f, e, e; mov.b64 {i, j}, f; mov.b32 d, j", 0x3810_0000, 0x3810_0000),
 ]
 LONG_CASES = [
-    # From and to 64 bits: since PTX 1.5.
+    # From and to 64 bits: since PTX 1.5
     ("cvt.rn.f32.f64 d, e", _ZERO, _HALF_LEAST),
     ("cvt.rn.sat.f32.f64 d, e", _ZERO, _HALF_LEAST),
     ("cvt.rz.f32.f64 d, e", _ZERO, _HALF_LEAST),

@@ -1,4 +1,6 @@
-"""The operands of an opcode: which registers an instruction reads and writes, how many, and which are predicates."""
+"""The operands of an opcode: which registers an instruction reads and writes, how many, and which
+are predicates.
+"""
 
 import pickle
 
@@ -9,7 +11,9 @@ from sim.toolchain.compiler.opcodes import IntegerFormat, opcode, value_of
 
 
 def roles(found):
-    """Each role as text: its key, with a ``p`` before a predicate and the number of registers behind several."""
+    """Returns each role as text: its key, with a ``p`` before a predicate and the number of
+    registers after several.
+    """
     return " ".join(
         "p:" * role.predicate + role.key + (f"*{role.count}" if role.count > 1 else "")
         for role in found
@@ -29,11 +33,11 @@ def roles(found):
         ("LDG", {"size": 6, "wide": 1}, (4, 2), "d*4", "address*2"),
         ("STG", {"size": 5, "wide": 1}, (0, 4), "", "address*2 b*2"),
         ("ATOM", {"wide": 1}, (1, 3), "d", "address*2 b"),
-        # An address with its offset in a constant bank; a number in place of a register.
+        # An address with its offset in a constant bank; a constant instead of a register
         ("LDC", {}, (1, 1), "d", "a"),
         ("ISCADD", {}, (1, 3), "d", "a b shift"),
         ("ISCADD", {"shift": 3}, (1, 2), "d", "a b"),
-        # What is optional is there if there are enough operands, the first of them first.
+        # Optional operands are present if there are enough operands, the first of them first.
         ("VOTE", {}, (1, 1), "p:p", "p:x"),
         ("VOTE", {}, (2, 1), "d p:p", "p:x"),
         ("LEA", {}, (1, 2), "d", "a b"),
@@ -50,7 +54,7 @@ def test_operands_are_those_of_the_table_in_its_order(name, fields, operands, re
 
 
 def test_the_data_of_a_generic_store_are_behind_its_predicate():
-    """In the text they are before it. They are as many as the size says."""
+    """In the text they precede it. Their number follows from the access size."""
     assert roles(opcode("ST", (("size", 6),)).shape(0, 6).sources) == "address p:x b*4"
     assert roles(opcode("ST", (("size", 4),)).shape(0, 2).sources) == "address b"
 
@@ -73,7 +77,7 @@ def test_neighbours_are_the_registers_of_one_field():
         ("MOV", {}, {"b", "lanes"}),
         ("FADD", {}, {"b"}),
         ("DADD", {}, {"b"}),
-        # Conversions of single precision and words take numbers, all others registers.
+        # Conversions of single precision and words accept constants, all others registers.
         ("F2F", {"source": FloatFormat.F32, "destination": FloatFormat.F32}, {"b"}),
         ("F2F", {"source": FloatFormat.F64, "destination": FloatFormat.F32}, set()),
         ("F2F", {"source": FloatFormat.F32, "destination": FloatFormat.F64}, set()),

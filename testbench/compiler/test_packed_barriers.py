@@ -1,6 +1,7 @@
-"""Barriers and counts that only the launch decides: in one register, as NVIDIA's compiler has them, or one of them.
+"""Barriers and counts that are known only at launch: packed in one register, as by NVIDIA's
+compiler, or one of them.
 
-The same kernel, compiled by NVIDIA and here, on both models and on the whole hardware.
+The same kernel, compiled by NVIDIA and here, runs on both models and on the whole hardware.
 """
 
 import struct
@@ -28,7 +29,9 @@ SIZE = THREADS * WORDS_EACH
 
 
 def expected() -> list[int]:
-    """What the PTX says: pairs of warps exchange words and count threads; the first pair tells the second its count."""
+    """Returns the results that the PTX defines: pairs of warps exchange words and count threads;
+    the first pair passes its count to the second.
+    """
     return [
         word
         for t in range(THREADS)
@@ -63,7 +66,7 @@ def test_the_hardware_in_lockstep():
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.suffix)
 def test_barrier_and_count_are_one_register_where_both_are_in_registers(path):
-    """And each is by itself where the other one is in the instruction."""
+    """If only one of them is in a register, that register is not packed."""
     words = [
         word
         for _, *group in struct.iter_unpack("<4Q", program(path).code.content)

@@ -1,4 +1,4 @@
-"""Predicates as parameters and results of functions: each is a word of its own, 1 or 0, wherever it is passed."""
+"""Predicates as parameters and results of functions: each is passed as a word of its own, 1 or 0."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""The kernels' PTX through this project's compiler: what they leave in memory, and what their code looks like."""
+"""The kernels' PTX compiled by this project's compiler: results in memory, and properties of the
+code.
+"""
 
 import re
 import shutil

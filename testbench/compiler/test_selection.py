@@ -1,6 +1,7 @@
-"""Selection of what leaves nothing in memory to compare: special registers, and addresses of spaces.
+"""Selection of instructions without a result in memory to compare: special registers, and addresses
+of spaces.
 
-Places in bank 0 and fields of registers are those that NVIDIA's assembler reads.
+Offsets in bank 0 and fields of registers are those that NVIDIA's assembler reads.
 """
 
 import pytest
@@ -14,7 +15,7 @@ from testbench.compiler.passes import after
 
 
 def selected(body: str) -> list[str]:
-    """The operations that a body becomes."""
+    """Returns the operations selected for a body."""
     first, *lines, last = after(body).strip().splitlines()
     assert (first, last) == ("B0:", "  exit")
     return [line.strip() for line in lines]
@@ -106,7 +107,9 @@ def test_a_counter_of_one_word_is_read_once(register):
 def test_the_upper_word_of_a_counter_is_read_again_unless_the_lower_one_is_large(
     register, lower, upper
 ):
-    """A lower word that has just carried is small: then the upper one, which was read before, is old."""
+    """A lower word that has just wrapped around is small: then the upper word, which was read
+    before, is stale.
+    """
     assert selected(f"mov.u64 e, {register};") == [
         f"%v1 = CS2R special={upper}",
         f"%v2 = CS2R special={lower}",
@@ -212,7 +215,7 @@ def test_a_special_register_is_extended_by_zeros_or_cut(conversion, words):
 
 
 def test_a_special_register_of_32_bits_has_no_more_words_than_its_reader():
-    """It is read as 16 or as 32 bits by one word, as 64 bits by two."""
+    """It is read as 16 or 32 bits by one word, as 64 bits by two."""
     for name, component in (("tid", "x"), ("laneid", ""), ("clock64", ""), ("gridid", "")):
         register = PtxSpecialRegister(name, component)
         for kind, count in ((Type.U16, 1), (Type.U32, 1), (Type.U64, 2)):
@@ -223,13 +226,13 @@ def test_a_special_register_of_32_bits_has_no_more_words_than_its_reader():
 @pytest.mark.parametrize(
     ("place", "lines"),
     [
-        # The last word of a vector may be behind what an offset reaches.
+        # The last word of a vector may be beyond the range of an offset.
         ("i+32756", ["LDC.64 %v1, bank=0x3, +0x7ff4", "LDC.64 %v1, bank=0x3, +0x7ffc"]),
         ("i+32760", ["IADD %v1, 0x7ff8", "LDC.64 %v2, bank=0x3", "LDC.64 %v2, bank=0x3, +0x8"]),
         ("i+32764", ["IADD %v1, 0x7ffc", "LDC.64 %v2, bank=0x3", "LDC.64 %v2, bank=0x3, +0x8"]),
         ("i+32768", ["IADD %v1, 0x8000", "LDC.64 %v2, bank=0x3", "LDC.64 %v2, bank=0x3, +0x8"]),
         ("i-32768", ["LDC.64 %v1, bank=0x3, +-0x8000", "LDC.64 %v1, bank=0x3, +-0x7ff8"]),
-        # A place that is known is read as a constant, up to the end of the bank.
+        # An access at a known offset is a constant operand, up to the end of the bank.
         ("32768", [f"MOV c[0x3][{0x8000 + at:#x}]" for at in (0, 4, 8, 12)]),
         ("65520", [f"MOV c[0x3][{0xFFF0 + at:#x}]" for at in (0, 4, 8, 12)]),
         ("65524", ["LDC.64 0x0, bank=0x3, +0xfff4", "LDC.64 0x0, bank=0x3, +0xfffc"]),

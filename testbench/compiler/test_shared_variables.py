@@ -1,5 +1,7 @@
-"""Shared variables: a kernel has those that it uses, itself or by the functions it calls, wherever other kernels have
-them. Sizes and places are those of NVIDIA's assembler of CUDA 11.8.
+"""Shared variables: a kernel has those that it or the functions that it calls use, independent of
+other kernels.
+
+Sizes and offsets are those of NVIDIA's assembler of CUDA 11.8.
 """
 
 import pytest
@@ -19,7 +21,7 @@ _THREADS = 8
 
 
 def _kernel(name: str, own: str, body: str) -> str:
-    """A kernel that stores r0 to r3."""
+    """Returns a kernel that stores r0 to r3."""
     return f""".visible .entry {name}(.param .u64 o)
 {{ {own} .reg .b32 t, r<8>; .reg .b64 d<4>; .reg .pred p; ld.param.u64 d0, [o]; mov.u32 t, %tid.x;
   mul.wide.u32 d1, t, 16; add.u64 d0, d0, d1; mov.u32 r0, 0; mov.u32 r1, 0; mov.u32 r2, 0; mov.u32 r3, 0;
@@ -88,7 +90,7 @@ SIZES = {
     "recursive_too": 4,
     "listed": 503,
 }
-"""Bytes of each kernel, counted by hand from declared sizes and alignments."""
+"""Size in bytes for each kernel, computed by hand from declared sizes and alignments."""
 
 
 def _f(thread: int, m2: int) -> int:
@@ -109,7 +111,7 @@ EXPECTED = {
     "recursive_too": lambda t: [_fib(6, 1), 0, 0, 0],
     "listed": lambda t: [3 + t, 0, 0, 0],
 }
-"""What the threads leave: addresses of variables, counted by hand from alignments and sizes."""
+"""Results of the threads: addresses of variables, computed by hand from alignments and sizes."""
 
 
 def left(module: Module, entry: str) -> list[list[int]]:

@@ -1,5 +1,6 @@
-"""PTX in single precision: compiled code against the PTX model and NVIDIA's assembler, bit for bit; functions within
-the errors that PTX allows."""
+"""PTX in single precision: compiled code against the PTX interpreter and NVIDIA's assembler, bit
+for bit; functions within the errors that PTX permits.
+"""
 
 from collections.abc import Iterator
 
@@ -165,7 +166,7 @@ def test_results_are_those_of_the_model(group):
 
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_nvidias_assembler(group, tmp_path):
-    """Their code leaves a product with 1 out, so that a NaN stays what it is."""
+    """NVIDIA's code omits a product with 1, so that a NaN is not changed."""
     operations, numbers = [*_GROUPS[group]()], operands(_THREADS, 2)
     theirs = of_nvidia_if_there(operations, numbers, tmp_path)
     check_same(operations, numbers, computed(operations, numbers), theirs, any_nan=True)
@@ -187,7 +188,9 @@ _ERRORS = {
     "rcp": (2**-23, 0),
     "div": (2**-22, 0),
 }
-"""What PTX allows, relative and absolute; half a unit more for a root, since what it is compared with is rounded."""
+"""Errors that PTX permits, relative and absolute; half a unit more for a root, because the
+reference is rounded.
+"""
 
 
 def test_functions_are_as_near_as_the_manual_says():
@@ -240,7 +243,9 @@ _TINY_SUMS = (
     "who", ["the interpreter", "our code", "our code on the hardware", "NVIDIA's code"]
 )
 def test_global_sums_take_subnormal_numbers_for_zeros_and_shared_ones_keep_them(who, tmp_path):
-    """By atom, red and a generic address in each space: 3 and 5 of the least numbers there are."""
+    """The additions are atom, red and a generic address in each space, of 3 and 5 times the
+    smallest number.
+    """
     arguments = [Buffer("out", bytes(24))]
     if who == "the interpreter":
         meaning = place(parse_ptx(_TINY_SUMS, "t.ptx"), arguments, block=(1, 1, 1))

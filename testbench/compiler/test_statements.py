@@ -1,4 +1,4 @@
-"""What the compiler hands to the assembler, words and statements, is what its listing says."""
+"""The words and statements that the compiler passes to the assembler agree with its listing."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ _FILES = (
     "cuda/c45_switch_200.ptx",
     "cuda/c49_atomics.ptx",
 )
-"""Calls, calls by address, tables of branches, parts of registers, atomic operations."""
+"""Programs with calls, calls by address, branch tables, parts of registers, and atomic operations."""
 
 _SPELLINGS = f"""{HEADER}.const .u32 table[4] = {{1, 2, 3, 4}};
 .global .u32 sum;
@@ -59,7 +59,7 @@ def test_every_kind_of_operand_is_assembled_alike_from_words_and_from_the_listin
 
 
 def test_only_what_names_something_is_a_statement():
-    """All else is encoded by the compiler itself."""
+    """The compiler encodes all other instructions itself."""
     named = {
         str(item.node.mnemonic)
         for item in compile_statements(parse_ptx(_SPELLINGS, "test.ptx"))
@@ -84,7 +84,7 @@ _REGISTERS = {1: "h", 2: "h", 4: "w", 8: "d"}
     [(size, vector) for size in (1, 2, 4, 8) for vector in (1, 2, 4) if size * vector <= 16],
 )
 def test_every_part_of_a_parameter_is_stored_and_loaded_at_its_place(size, vector):
-    """Of 16 bytes, the last part first; a function gives back what it is given."""
+    """The parameter has 16 bytes and is stored last part first; the function returns its argument."""
     kind = f"v{vector}.u{8 * size}" if vector > 1 else f"u{8 * size}"
     moves = {1: "b16", 2: "b16", 4: "b32", 8: "b64"}[size]
     letter = _REGISTERS[size]

@@ -1,1 +1,3 @@
-"""CUDA programs on the machine: the libraries and the server with a client in C, and programs of other people."""
+"""CUDA programs on the machine: the libraries and the server with a client in C, and third-party
+programs.
+"""

@@ -1,4 +1,4 @@
-"""What the tests of the CUDA driver have in common: a client in C."""
+"""Fixtures of the tests of the CUDA driver: a client in C."""
 
 import subprocess
 from pathlib import Path
@@ -13,7 +13,7 @@ _SOURCE = Path(__file__).with_name("client.c")
 
 @pytest.fixture(scope="session")
 def client(tmp_path_factory):
-    """The client's program."""
+    """Compiles the client and returns its program."""
     made = tmp_path_factory.mktemp("client") / "client"
     libraries = library_folder()
     subprocess.run(

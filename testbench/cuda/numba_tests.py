@@ -1,7 +1,8 @@
-"""Runs numba's own tests on this machine: ``python -m testbench.cuda.numba_tests``. It takes half an hour.
+"""Runs numba's own tests on this machine: ``python -m testbench.cuda.numba_tests``. It takes half
+an hour.
 
-The tests are those of numba 0.60.0, or of another suite that is named, in the environment of another Python. With
-``--write``, what did not pass is written into a page, by name and reason.
+The tests are those of numba 0.60.0, or of another suite that is named, in the environment of
+another Python. With ``--write``, tests that did not pass are listed in a page, by name and reason.
 """
 
 import json
@@ -57,7 +58,7 @@ _LIMIT = 1_000_000_000
 
 @dataclass(frozen=True)
 class NumbaTestOptions:
-    """The command line."""
+    """The options of the command line."""
 
     suite: str
     python: str
@@ -139,7 +140,7 @@ def _parser() -> Parser:
 
 
 def _root(options: NumbaTestOptions, suite: Suite) -> Path:
-    """The folder that the tests are in."""
+    """Returns the folder of the tests."""
     packages = packages_of(options.python, suite)
     if not suite.checkout:
         return packages
@@ -166,7 +167,9 @@ def _modules(options: NumbaTestOptions, root: Path, suite: Suite) -> list[str]:
 def _run(
     options: NumbaTestOptions, root: Path, suite: Suite, modules: Sequence[str]
 ) -> list[Outcome]:
-    """All tests of the modules; a server for each, so that what one leaves does not reach the next."""
+    """Runs all tests of the modules, with a new server for each module, so that modules can't
+    affect each other.
+    """
     outcomes: list[Outcome] = []
     bar = tqdm(modules, unit=" modules", disable=None)
     for module in bar:
@@ -227,7 +230,7 @@ def _work(options: NumbaTestOptions) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Runs the command and returns the exit code."""
     return _parser().run(arguments, lambda options: _work(NumbaTestOptions(**vars(options))))
 
 

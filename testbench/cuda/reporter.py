@@ -1,10 +1,10 @@
-"""Runs tests of a package in the package's own environment, and reports on a pipe the result of
-each.
+"""Runs tests of a package in the package's own environment, and reports each result on a pipe.
 
-``python reporter.py DESCRIPTOR TESTS FIRST EVERY [NAME...]``: a program of its own. TESTS is a module of test cases, or
-a file for pytest, which then has to be installed. It writes a line of JSON for each event: all tests at first, then the
-begin and the end of each, by number. It runs each EVERY-th test from number FIRST on, which an
-earlier process has not reached; where there are NAMEs, those with one of them in their own.
+``python reporter.py DESCRIPTOR TESTS FIRST EVERY [NAME...]`` is a separate program. TESTS is a
+module of test cases, or a file for pytest, which must be installed. It writes a line of JSON for
+each event: first the list of all tests, then the start and the end of each, by number. It runs each
+EVERY-th test from number FIRST on, which an earlier process has not reached; if there are NAMEs,
+only tests with one of them in their name.
 """
 
 import importlib
@@ -21,7 +21,7 @@ _Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, 
 
 
 def _reason(lines: list[str]) -> str:
-    """Of what was said about an error, the first line and the one that names CUDA's result."""
+    """Returns the first line of an error's message and the line that names CUDA's result."""
     said = [line.strip() for line in lines if line.strip()]
     first = " ".join(said[: 2 if said and said[0].endswith(":") else 1])
     more = [line.strip() for line in lines if "CUDA_ERROR" in line]
@@ -29,7 +29,7 @@ def _reason(lines: list[str]) -> str:
 
 
 class _Pipe:
-    """Writes events, and reports which tests are run."""
+    """Writes events, and decides which tests are run."""
 
     def __init__(self, file: TextIO, first: int, every: int, names: list[str]) -> None:
         self._file = file
@@ -38,17 +38,17 @@ class _Pipe:
         self._names = names
 
     def say(self, **event: Any) -> None:
-        """A line on the pipe."""
+        """Writes a line to the pipe."""
         print(json.dumps(event), file=self._file, flush=True)
 
     def chosen(self, number: int, test: str) -> bool:
-        """Whether this test is run."""
+        """Returns whether this test is run."""
         named = not self._names or any(name in test for name in self._names)
         return named and number >= self._first and number % self._every == 0
 
 
 def _cases(suite: Any) -> Iterator[unittest.TestCase]:
-    """All cases of a suite, in order."""
+    """Yields all cases of a suite, in order."""
     if isinstance(suite, unittest.TestCase):
         yield suite
         return
@@ -112,7 +112,7 @@ class _Results(unittest.TestResult):
 
 
 class _Plugin:
-    """The same for pytest."""
+    """Writes the results of pytest in the same way."""
 
     def __init__(self, pipe: _Pipe) -> None:
         self._pipe = pipe
@@ -167,7 +167,7 @@ def _run(pipe: _Pipe, tests: str) -> None:
 
 
 def main() -> None:
-    """The program."""
+    """Runs the program."""
     descriptor, tests, first, every = (
         int(sys.argv[1]),
         sys.argv[2],
@@ -183,11 +183,11 @@ def main() -> None:
             pipe.say(ended=True)
         except (
             BaseException
-        ) as error:  # the package itself can't be imported, or its module refuses to be
+        ) as error:  # the package can't be imported, or its module raises an error
             pipe.say(
                 broken=f"{type(error).__name__}: {error}", skipped=type(error).__name__ == "Skipped"
             )
-    os._exit(0)  # what a package does at its end is not tested
+    os._exit(0)  # the package's cleanup at exit is not tested
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Other people's test suites on this machine: one process for each module of tests, a time limit for each test.
+"""Third-party test suites on this machine: one process for each module of tests, a time limit for
+each test.
 
 The server is in this process, the tests in a separate environment, where
-:mod:`testbench.cuda.reporter` reports on a pipe the result of each test. A test that takes too long
-is ended with its process; the next process continues with the following test.
+:mod:`testbench.cuda.reporter` reports the result of each test on a pipe. A test that takes too long
+is terminated with its process; the next process continues with the following test.
 """
 
 import json
@@ -26,7 +27,7 @@ __all__ = ["Outcome", "Suite", "packages_of", "run_tests", "section", "test_name
 
 _PROGRAM = Path(__file__).with_name("reporter.py")
 _START_SECONDS = 120
-"""What a process gets until its first test begins."""
+"""Time limit in seconds for the start of a process up to its first test."""
 _OUTCOMES = ("passed", "failed", "too slow", "skipped", "expected failure")
 
 
@@ -35,13 +36,13 @@ class Suite:
     """Tests of a package.
 
     Attributes:
-        title: What the page calls it.
-        distribution: What has to be installed, in ``version``.
-        folder: Where the tests are: in the folder of the installed packages, or where ``checkout``, in a copy of the
-            project's repository.
-        package: What the tests are imported as parts of; None: they are files for pytest.
+        title: Its name in the page.
+        distribution: Distribution that must be installed, in ``version``.
+        folder: Folder of the tests: in the folder of the installed packages, or if ``checkout`` is
+            true, in a copy of the project's repository.
+        package: Package from which the tests are imported; None for files for pytest.
         pattern: Names of their files.
-        variables: For their environment.
+        variables: Variables of their environment.
     """
 
     title: str
@@ -56,8 +57,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one test: passed, failed, too slow, skipped, or the failure that its authors
-    expect."""
+    """The result of one test: passed, failed, too slow, skipped, or an expected failure."""
 
     test: str
     outcome: str
@@ -66,7 +66,9 @@ class Outcome:
 
 
 def packages_of(path: str, suite: Suite) -> Path:
-    """The folder with the packages of a Python that has the suite's distribution. CommandError where it has not."""
+    """Returns the folder with the packages of a Python that has the suite's distribution. Raises
+    CommandError if it has not.
+    """
     code = (
         f"import importlib.metadata as m; d = m.distribution({suite.distribution!r}); "
         "print(d.version); print(d.locate_file(''))"
@@ -89,7 +91,7 @@ def packages_of(path: str, suite: Suite) -> Path:
 
 
 def test_names(root: Path, suite: Suite) -> list[str]:
-    """The modules of tests by import name, or their files."""
+    """Returns the modules of tests by import name, or their files."""
     folder = root / suite.folder
     files = sorted(folder.rglob(suite.pattern))
     if suite.package is None:
@@ -100,7 +102,7 @@ def test_names(root: Path, suite: Suite) -> list[str]:
 
 
 class _Process:
-    """A process that runs the tests of a module or a file, from one of them on."""
+    """A process that runs the tests of a module or a file, beginning with one of them."""
 
     def __init__(
         self,
@@ -131,7 +133,9 @@ class _Process:
         self._rest = b""
 
     def event(self, seconds: float) -> dict | None:
-        """The next event; None when there is none in so many seconds. EOFError when the process has ended."""
+        """Returns the next event; None if there is none within ``seconds``. Raises EOFError if the
+        process has ended.
+        """
         end = time.monotonic() + seconds
         while b"\n" not in self._rest:
             left = end - time.monotonic()
@@ -145,7 +149,7 @@ class _Process:
         return json.loads(line)
 
     def end(self) -> int:
-        """Ends it and all that it has started; returns its exit code."""
+        """Terminates the process and its children; returns its exit code."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         os.close(self._reader)
@@ -162,9 +166,11 @@ def run_tests(
     folder: Path | None = None,
     names: Sequence[str] = (),
 ) -> Iterator[Outcome]:
-    """Runs the tests of a module or a file in a folder, each ``every``-th of them, and reports each
-    result as soon as it is known. Where there are ``names``, only tests with one of these in their
-    own are run."""
+    """Runs every ``every``-th test of a module or a file in a folder, and yields each result as
+    soon as it is known.
+
+    If there are ``names``, only tests with one of these in their name are run.
+    """
     variables = {**os.environ, **environment(server.name, [python]), **suite.variables}
     tests: list[str] = []
     groups: dict[str, Mapping[str, str]] = {}
@@ -221,7 +227,7 @@ def run_tests(
     for number in range(0, len(tests), every):
         if names and not any(name in tests[number] for name in names):
             continue
-        if number not in known:  # its class or module could not be set up, or was left out
+        if number not in known:  # its class or module could not be set up, or was skipped
             found = next(
                 (event for name, event in groups.items() if tests[number].startswith(name)), None
             )
@@ -233,7 +239,7 @@ def run_tests(
 
 
 def section(suite: Suite, outcomes: Sequence[Outcome], note: str) -> str:
-    """The results of a suite, as a part of the page: numbers, then what did not pass, by reason."""
+    """Returns the part of the page for a suite: numbers, then tests that did not pass, by reason."""
     counts = Counter(one.outcome for one in outcomes)
     rest = counts["skipped"] + counts["expected failure"]
     lines = [
@@ -274,7 +280,7 @@ _LONGEST_REASON = 160
 
 
 def _cell(text: str) -> str:
-    """A reason as a cell of a table: one line, without what differs from run to run."""
+    """Returns a reason as a cell of a table: one line, without text that differs from run to run."""
     text = re.sub(r"0x[0-9a-f]{6,}", "0x...", " ".join(text.split()))
     text = re.sub(r"/\S*/site-packages/", "", text)
     text = text.replace("|", "\\|").replace("<", "&lt;")
@@ -282,7 +288,7 @@ def _cell(text: str) -> str:
 
 
 def with_section(page: str, title: str, made: str) -> str:
-    """A page with its part of that title in place of the old one, or at its end."""
+    """Returns a page in which the part of that title was replaced, or appended at its end."""
     parts = re.split(r"(?m)^(?=## )", page)
     place = next(
         (number for number, part in enumerate(parts) if part.startswith(f"## {title}\n")), None

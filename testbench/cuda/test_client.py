@@ -30,7 +30,7 @@ _LIMIT = 3000
 
 @pytest.fixture
 def server():
-    """A server of the warp model, whose launches end after few instructions."""
+    """A server of the warp model, whose launches are stopped after few instructions."""
     made = Server(Device(ModelRunner(PRESETS["default"]), 1 << 30, _LIMIT))
     yield made
     made.close()
@@ -61,7 +61,7 @@ def test_structs_have_the_fields_where_nvidias_headers_have_them(major, tmp_path
 
 @pytest.fixture
 def endless_server():
-    """One that never gives a launch up."""
+    """A server that never stops a launch."""
     made = Server(Device(ModelRunner(PRESETS["default"]), 1 << 30, 1 << 60))
     yield made
     made.close()
@@ -69,7 +69,7 @@ def endless_server():
 
 
 def start(client, server, *arguments):
-    """The client's process."""
+    """Starts the client's process."""
     return subprocess.Popen(
         [client, *arguments],
         env=os.environ | environment(server.name, []),
@@ -80,7 +80,7 @@ def start(client, server, *arguments):
 
 
 def run(client, server, *arguments):
-    """What the client has printed, once it has ended well."""
+    """Runs the client, which must succeed, and returns its output."""
     process = start(client, server, *arguments)
     printed, errors = process.communicate(timeout=60)
     assert (process.returncode, printed.splitlines()[-1:]) == (0, ["ok"]), printed + errors
@@ -88,7 +88,7 @@ def run(client, server, *arguments):
 
 
 def memory_left(server):
-    """What is allocated when no program is connected."""
+    """Returns how much memory is allocated when no program is connected."""
     while server.programs:
         time.sleep(0.01)
     return server.device.memory.regions
@@ -103,7 +103,7 @@ def test_calls_do_what_cuda_says(client, server, check):
 
 @pytest.mark.parametrize("suffix", ["ptx", "cubin"])
 def test_an_image_of_nvrtc_is_loaded_as_a_library(client, server, suffix, monkeypatch):
-    """By functions that are found by name, as cuda.core does it."""
+    """The functions are found by name, as cuda.core does it."""
     heard = []
     module = server.module
     monkeypatch.setattr(
@@ -117,7 +117,7 @@ def test_an_image_of_nvrtc_is_loaded_as_a_library(client, server, suffix, monkey
 
 
 def test_programs_find_nvrtc_and_its_headers_where_packages_have_them(tmp_path, monkeypatch):
-    """As tinygrad (NVRTC_PATH) and numba (CUDA_HOME) look for them."""
+    """The variables are NVRTC_PATH for tinygrad and CUDA_HOME for numba."""
     for file in ("cuda_nvrtc/lib/libnvrtc.so.12", "cuda_runtime/include/cuda.h"):
         (tmp_path / "nvidia" / file).parent.mkdir(parents=True)
         (tmp_path / "nvidia" / file).touch()
@@ -203,13 +203,14 @@ def test_ctrl_c_ends_a_kernel_that_never_ends(client, tmp_path, engine):
     ) as process:
         assert process.stdout is not None and process.stdout.readline() == "begins\n"
         time.sleep(1)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the command and its program
+        # a terminal also sends it to the command and its program
+        os.killpg(process.pid, signal.SIGINT)
         try:
             printed, errors = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    *_launches, last = errors.splitlines()  # the launch is reported if it ended before its program
+    *_launches, last = errors.splitlines()  # a launch that ended before its program is reported
     assert (process.returncode, printed, last) == (130, "", "python -m sim.cuda: interrupted")
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
@@ -241,13 +242,15 @@ def test_a_server_that_is_killed_gives_the_program_an_error(client):
 
 
 def _resident():
-    """Bytes of this process in main memory."""
+    """Returns the resident memory of this process in bytes."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_launches_leave_nothing_behind(client, server):
-    """Neither memory of the device nor open files; of the host's memory little more than the table of launches."""
+    """Device memory and open files must not grow; host memory grows little, by the table of
+    launches.
+    """
     run(client, server, "many", "100")
     files, resident = len(os.listdir("/proc/self/fd")), _resident()
     run(client, server, "many", "1000")
@@ -296,7 +299,7 @@ def test_a_server_that_ends_gives_the_program_an_error(client, server):
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is missing")
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_libraries_have_every_public_name_and_no_others(library):
-    """A function that the list of names does not have would not be found by cuGetProcAddress."""
+    """A function that is missing in the list of names would not be found by cuGetProcAddress."""
     folder = library_folder()
     listed = subprocess.run(
         ["nm", "-D", "--defined-only", folder / library], capture_output=True, text=True, check=True

@@ -1,4 +1,6 @@
-"""The client in C with a board, simulated behind its serial line: what is sent, what is read back, what is refused."""
+"""The client in C with a simulated board behind its serial line: lines sent and read, and refused
+calls.
+"""
 
 import json
 import struct
@@ -24,7 +26,7 @@ _BYTES = 1 << 16
 
 
 class CountingLink(Link):
-    """A link that counts lines: those that were written, and those that were read."""
+    """A link that counts the lines that were written and read."""
 
     def __init__(self, *arguments, **options):
         self.written, self.read = 0, 0
@@ -49,7 +51,9 @@ def link(port):
 
 @pytest.fixture(params=[True])
 def server(port, link, request):
-    """A server of the board, every launch of which is compared with the warp model, unless the parameter is False."""
+    """A server of the board, which compares every launch with the warp model, unless the parameter
+    is False.
+    """
     made = Server(Device(BoardRunner(Board(link, port), check=request.param), 1 << 30, _LIMIT))
     yield made
     made.close()
@@ -71,7 +75,9 @@ def test_a_kernel_that_never_ends_is_given_up_and_the_next_one_runs(client, serv
 
 @pytest.mark.parametrize("server", [False], indirect=True)
 def test_a_board_is_sent_only_what_has_changed(client, server, link):
-    """The second program has its module and its numbers where the first one had them: the board has these lines."""
+    """The second program has its module and its numbers at the addresses of the first one: the
+    board has these lines.
+    """
     counts = []
     for launches in (1, 5):
         before = link.written, link.read
@@ -87,8 +93,9 @@ def test_a_board_is_sent_only_what_has_changed(client, server, link):
     ("program", "words", "error"), [("hello.O3.cubin", [], 0), ("asserts.O3.cubin", [32], 710)]
 )
 def test_what_a_kernel_prints_and_asserts_on_a_board_is_read_back(server, program, words, error):
-    """From a buffer of which no more is read than was printed. A kernel that has failed leaves the
-    board in the expected state."""
+    """They are read from a buffer, only as far as it was filled. After a failed kernel the board is
+    in the expected state.
+    """
     device = server.device
     for _ in range(2):
         context = device.make_context()

@@ -1,4 +1,6 @@
-"""The command for CUDA programs: exit codes, what it prints and writes and refuses; the sources of the libraries."""
+"""The command for CUDA programs: exit codes, output, files and refusals; the sources of the
+libraries.
+"""
 
 import json
 import re
@@ -26,12 +28,12 @@ MODEL = ["--engine", "model", "--preset", "tiny"]
 
 @pytest.fixture(autouse=True)
 def no_libraries(monkeypatch):
-    """Programs are told the server's socket, and no libraries are built for them."""
+    """Programs get the server's socket, and no libraries are built for them."""
     monkeypatch.setattr(command, "environment", lambda socket, _command: {SOCKET_VARIABLE: socket})
 
 
 def shell(text):
-    """A program."""
+    """Returns a program that runs a shell script."""
     return ["--", "/bin/sh", "-c", text]
 
 
@@ -208,7 +210,7 @@ def test_ctrl_c_stops_the_launch_and_a_program_that_does_not_end_is_killed(monke
 
 
 def launched(status):
-    """A launch with this outcome."""
+    """Returns a launch with this outcome."""
     return LaunchRecord("k", (1, 1, 1), (32, 1, 1), Outcome(status, 8, 4), 0.5)
 
 
@@ -320,11 +322,11 @@ def test_what_runs_kernels_has_the_preset_programs_unless_another_is_named(monke
     assert asked == [(None, "programs"), ("tiny", "programs")]
 
 
-# The sources of the libraries
+# Sources of the libraries
 
 
 def names_of(file, version=None):
-    """Symbols of a list, which a version of the libraries has."""
+    """Returns the symbols of a list that a version of the libraries has."""
     rows = [
         line.split()
         for line in (SOURCES / file).read_text().splitlines()
@@ -334,7 +336,7 @@ def names_of(file, version=None):
 
 
 def exported(text):
-    """Functions that a made source exports."""
+    """Returns the functions that a generated source exports."""
     return set(re.findall(r"^EXPORT (?:CUresult|cudaError_t|__typeof\(\w+\)) (\w+)", text, re.M))
 
 
@@ -354,7 +356,7 @@ def test_every_public_name_of_the_driver_is_a_function_an_alias_or_a_refusal():
 
 
 def drivers_own():
-    """The sources of the driver's functions."""
+    """Returns the sources of the driver's functions."""
     return "\n".join(path.read_text() for path in SOURCES.glob("*.c") if path.name != "runtime.c")
 
 
@@ -394,7 +396,7 @@ def test_made_headers_are_among_the_sources():
 
 
 def test_libraries_are_compiled_once_and_errors_of_the_compiler_are_one_line(tmp_path, monkeypatch):
-    """With a compiler that only makes files."""
+    """The compiler is a fake that only creates files."""
     monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path))
     monkeypatch.setattr(build, "missing_tool", lambda: None)
     fake = tmp_path / "cc"

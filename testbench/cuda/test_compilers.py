@@ -1,4 +1,4 @@
-"""Compilers of PTX: what is compiled once and kept, the assembler's flags, results of what cannot be compiled."""
+"""Compilers of PTX: caching of compiled code, the assembler's flags, results of invalid texts."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ OTHER = PTX.replace("entry k(", "entry other(")
 
 
 class Counting(Compiler):
-    """Compiles nothing; notes what it was given."""
+    """A compiler that only records its inputs."""
 
     def __init__(self, identity=b"a"):
         self.identity, self.compiled = identity, []
@@ -99,7 +99,7 @@ def test_options_are_those_of_cuda_by_default():
     assert (JitOptions().max_registers, JitOptions().level) == (0, 4) and DEFAULT_LEVEL == 4
 
 
-# The project's own
+# The project's compiler
 
 
 def test_the_own_compilers_results_depend_on_registers_and_its_sources(monkeypatch):
@@ -181,12 +181,12 @@ def test_linked_texts_have_the_kernels_of_all(tmp_path):
     assert sorted(read_program(str(path)).kernels) == ["k", "other"]
 
 
-# NVIDIA's, by a program that stands for it
+# NVIDIA's assembler, replaced by a fake program
 
 
 @pytest.fixture
 def assembler(tmp_path):
-    """Prints a version, or fails."""
+    """A fake assembler that prints a version, or fails."""
     program = tmp_path / "ptxas"
     program.write_text("#!/bin/sh\necho release 11.8\n")
     program.chmod(0o700)

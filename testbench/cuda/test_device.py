@@ -1,4 +1,6 @@
-"""The device of CUDA programs without a server: results of outcomes, reasons of failures, what is refused."""
+"""The device of CUDA programs without a server: results of outcomes, reasons of failures, refused
+calls.
+"""
 
 import pytest
 
@@ -29,7 +31,7 @@ def device():
 
 
 def result_of(call):
-    """The name of the result with which a call is refused, and the message."""
+    """Returns the name of the result with which a call is refused, and the message."""
     with pytest.raises(CudaError) as refused:
         call()
     return RESULTS[refused.value.result][0], refused.value.message
@@ -269,7 +271,7 @@ def test_only_the_launch_of_a_recording_runs_on_the_machine_that_is_watched(devi
 
 
 def test_limits_of_a_small_device_are_shares_of_its_memory(device):
-    """A sixteenth of the memory at most, where that is less than the default."""
+    """At most a sixteenth of the memory, if that is less than the default."""
     context = device.make_context()
     assert [device.get_limit(context, limit) for limit in (0, 1, 2)] == [
         1024,

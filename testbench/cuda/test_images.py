@@ -1,4 +1,4 @@
-"""Images of programs: which part of a fatbin is taken, and what is no image."""
+"""Images of programs: which part of a fatbin is selected, and invalid images."""
 
 import struct
 from types import SimpleNamespace
@@ -17,13 +17,15 @@ PTX, CUBIN_KIND, LZ4, ZSTD = 1, 2, 0x2000, 0x8000
 
 
 def text(name):
-    """PTX with one kernel."""
+    """Returns PTX with one kernel."""
     return f".version 4.3\n.target sm_30\n.address_size 64\n.visible .entry {name}() {{ ret; }}\n".encode()
 
 
 def entry(kind, target, content, flags=0, compressed=None, whole=0, header=64):
-    """An image of a fatbin, as NVIDIA's tools write it: kind, version, size of this header, padded size, size when
-    compressed, two places for options, the machine, name, flags, and the size when decompressed."""
+    """Returns an image of a fatbin in NVIDIA's format: kind, version, size of this header, padded
+    size, compressed size, two fields for options, the machine, name, flags, and the decompressed
+    size.
+    """
     head = struct.pack(
         "<HHIQI4xIIQQQQ",
         kind,
@@ -51,7 +53,7 @@ def kernels(image):
 
 
 def refusal(image):
-    """The result, and the reason."""
+    """Returns the result and the reason."""
     with pytest.raises(CudaError) as refused:
         module_of(image, OwnCompiler(), JitOptions())
     return RESULTS[refused.value.result][0], refused.value.message
@@ -113,7 +115,7 @@ def test_a_fatbin_without_code_for_this_machine_says_what_it_has(entries, has):
 
 @pytest.mark.parametrize(("flag", "library"), [(LZ4, "lz4.block"), (ZSTD, "zstandard")])
 def test_compressed_images_are_decompressed_by_the_library_for_it(monkeypatch, flag, library):
-    """Behind the compressed bytes are those that pad the entry."""
+    """The compressed bytes are followed by padding."""
 
     def reversed_by(content, size):
         assert content == text("k")[::-1] and size == len(text("k"))

@@ -1,4 +1,4 @@
-"""The linker and NVIDIA's assembler, as CUDA programs have them: PTX texts, relocatable cubins, both."""
+"""The linker and NVIDIA's assembler in CUDA programs: PTX texts, relocatable cubins, both."""
 
 import os
 import subprocess
@@ -27,20 +27,20 @@ _DATA = Path(__file__).parents[1] / "data"
 FIRST, SECOND = _DATA / "link_first.ptx", _DATA / "link_second.ptx"
 FIRST_CUBIN, SECOND_CUBIN = (path.with_suffix(".relocatable.cubin") for path in (FIRST, SECOND))
 RESULT = (5 + 1) * 2 * 3 + 70 * 2 + 1 + 1000
-"""What the kernel of both stores: each has its own `count`, `factor` and `add`."""
+"""The result of the kernel of both files, each of which has its own `count`, `factor` and `add`."""
 HEADER = ".version 4.3\n.target sm_50\n.address_size 64\n"
 ENTRY = ".visible .entry k() { ret; }\n"
 
 
 def ptxas():
-    """NVIDIA's assembler."""
+    """Returns the path of NVIDIA's assembler."""
     found = find_ptxas([])
     assert found is not None
     return Ptxas(found)
 
 
 def linked(client, compiler, level, *files):
-    """What the client prints that links files: the kernel's number, or what is wrong."""
+    """Returns the client's output when it links files: the kernel's number, or the error."""
     server = Server(Device(ModelRunner(PRESETS["default"]), 1 << 30, 10_000), compiler)
     try:
         done = subprocess.run(
@@ -160,7 +160,7 @@ def test_a_missing_assembler_is_reported(monkeypatch, capsys):
 
 
 def test_an_assembler_without_sm_50_is_passed_over(monkeypatch, tmp_path):
-    """As that of CUDA 13, which may be the first in PATH."""
+    """The assembler of CUDA 13 has no sm_50 and may be the first in PATH."""
     for folder, machines in (("new", "'sm_75','sm_120'"), ("old/bin", "'sm_50','sm_75'")):
         program = tmp_path / folder / "ptxas"
         program.parent.mkdir(parents=True)
@@ -196,7 +196,7 @@ def test_inputs_that_are_not_linked_are_refused(images, line):
 
 
 def variables(*texts):
-    """Alignment of the variables of linked texts, by name."""
+    """Returns the alignment of the variables of linked texts, by name."""
     module = parse_ptx(join([HEADER + text for text in texts]), "PTX")
     return {variable.name: variable.alignment for variable in module.variables}
 

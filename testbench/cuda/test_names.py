@@ -1,4 +1,4 @@
-"""Names of kernels as users see them."""
+"""Demangled names of kernels."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A program with numba and one with tinygrad, where the extra ``clients`` is installed."""
+"""A program with numba and one with tinygrad, if the extra ``clients`` is installed."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _LAUNCH = re.compile(r"^ +\d+ .* ok$", re.M)
 
 
 def installed(distribution, wanted):
-    """Whether the package is there, in the version of the extra."""
+    """Returns whether the package is installed in the version of the extra."""
     try:
         return version(distribution) == wanted
     except PackageNotFoundError:
@@ -25,7 +25,7 @@ def installed(distribution, wanted):
 
 
 def run(program, **variables):
-    """Runs a program on the warp model; the lines of its launches."""
+    """Runs a program on the warp model; returns the lines about its launches."""
     done = subprocess.run(
         [sys.executable, "-m", "sim.cuda", "--engine", "model", "--", sys.executable, program],
         env=os.environ | variables,

@@ -1,4 +1,4 @@
-"""What a user sees of launches: the recording of one of them, and the report of all."""
+"""The recording of one launch, and the report of all launches."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def read(path):
 
 @pytest.fixture
 def files(tmp_path):
-    """Where a recording goes."""
+    """The files of a recording."""
     return Files(
         vcd=str(tmp_path / "w.vcd"),
         timeline=str(tmp_path / "t.html"),

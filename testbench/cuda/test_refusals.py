@@ -1,4 +1,4 @@
-"""Refused calls of the CUDA libraries: each has one line on stderr that names it and says why."""
+"""Refused calls of the CUDA libraries: each prints one line on stderr that names it and the reason."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from sim.engine.build import missing_tool
 from sim.runner import ModelRunner
 
 PLACE = "place"
-"""In place of an argument: the address of eight bytes."""
+"""Placeholder of an argument: the address of eight bytes."""
 CALLER = f"""
 import ctypes, json, sys
 libraries = [ctypes.CDLL(name) for name in sys.argv[1:]]
@@ -96,7 +96,7 @@ CALLS = [
     ),
     (DRIVER, "cuGraphLaunch", [0, 0], 1, "cuGraphLaunch: the graph is NULL"),
     (DRIVER, "cuTexRefCreate", [], 801, "cuTexRefCreate is not supported: there are no textures"),
-    # What the server refuses looks the same.
+    # Calls that the server refuses look the same.
     (
         DRIVER,
         "cuMemFree_v2",
@@ -104,7 +104,7 @@ CALLS = [
         1,
         "cuMemFree: no allocation begins at 0x10",
     ),
-    # What only asks is answered, and no more.
+    # Queries are answered without a message.
     (DRIVER, "cuPointerGetAttribute", [PLACE, 2, 16], 1, None),
     (DRIVER, "cuMemGetAddressRange_v2", [PLACE, PLACE, 16], 500, None),
     (DRIVER, "cuGetErrorName", [12345, PLACE], 1, None),
@@ -140,7 +140,7 @@ CALLS = [
     ),
     (RUNTIME, "cudaFree", [16], 1, "cuMemFree: no allocation begins at 0x10"),
 ]
-"""Library, function, arguments, result, and what is printed."""
+"""Library, function, arguments, result, and the printed message."""
 SILENT = {
     "server_lost",
     "exchange_locked",
@@ -157,13 +157,14 @@ SILENT = {
     "cudaLaunchKernel",
     "kernel_at_for",
 }
-"""Functions with an error that they do not report by ``refused``: they report it otherwise, their callers do, or the
-error is the answer to a question."""
+"""Functions with an error that they do not report by ``refused``: they or their callers report it
+in another way, or the error is the answer to a query.
+"""
 
 ERROR = re.compile(
     r"(?:return|\?|:|(?<!=)=|keep\() ?(?:CUDA_ERROR_[A-Z]|cudaError[A-Z]|\d{3};)(?![^;]*\{\n)"
 )
-"""An error where it is returned, chosen or kept, and not an argument of ``refused``."""
+"""An error code that is returned, selected or stored, and is no argument of ``refused``."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The numbers of CUDA: results, attributes and limits, as the headers of CUDA 13 and its guide have them."""
+"""Constants of CUDA: results, attributes and limits, as in the headers of CUDA 13 and its guide."""
 
 from pathlib import Path
 
@@ -52,7 +52,9 @@ def test_every_result_is_in_the_header_of_the_libraries():
     ],
 )
 def test_an_error_of_a_warp_is_the_result_whose_description_it_meets(name, errors):
-    """As the API's reference describes CUDA_ERROR_ILLEGAL_ADDRESS and those behind it."""
+    """The descriptions are those of CUDA_ERROR_ILLEGAL_ADDRESS and the following ones in the API's
+    reference.
+    """
     for error in errors:
         assert RESULTS[result_of_warp_error(WarpError[error])][0] == name
 
@@ -77,7 +79,9 @@ def device_of(preset, size=1 << 22):
 def test_attributes_are_those_of_a_small_gpu_of_compute_capability_5_0(
     preset, threads, resident, warps, shared
 ):
-    """Numbers as cuda.h has them; limits of compute capability 5.0 where the machine is not smaller."""
+    """Numbers are those of cuda.h; limits are those of compute capability 5.0 unless the machine is
+    smaller.
+    """
     made = device_of(preset)
     shared = shared or min(PRESETS[preset].shared_bytes, 48 << 10)
     expected = {
@@ -143,7 +147,7 @@ def test_limits_of_a_context_are_the_stack_the_output_and_the_heap():
         made.memory.close()
 
 
-# The protocol's table
+# Table of the protocol
 
 
 def test_calls_have_numbers_of_their_own_without_gaps():

@@ -1,4 +1,6 @@
-"""The CUDA server, spoken to by its protocol: memory, modules, kernels and launches of programs, and their errors."""
+"""The CUDA server, tested through its protocol: memory, modules, kernels and launches of programs,
+and their errors.
+"""
 
 import os
 import socket
@@ -57,7 +59,7 @@ PTX = PTX.replace(".extern .func (.param .b32 r) vprintf (.param .b64 f, .param 
 
 
 class Client:
-    """A program's side of a connection."""
+    """The program's side of a connection."""
 
     def __init__(self, server):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -75,7 +77,7 @@ class Client:
         return content
 
     def hello(self, version=VERSION):
-        """The result, the fields, and the file of the device's memory."""
+        """Returns the result, the fields, and the file of the device's memory."""
         request = CALLS["hello"].request.pack(version=version, process=os.getpid())
         self.socket.sendall(REQUEST_HEADER.pack(call=1, context=0, data_bytes=0) + request)
         header, files, _, _ = socket.recv_fds(self.socket, REPLY_HEADER.size, 1)
@@ -87,7 +89,7 @@ class Client:
         return 0, CALLS["hello"].reply.unpack(self.read(CALLS["hello"].reply.size)), files
 
     def ask(self, name, data=b"", **fields):
-        """The result by its name, the fields of the reply, and its data."""
+        """Returns the name of the result, the fields of the reply, and its data."""
         call = CALLS[name]
         header = REQUEST_HEADER.pack(call=call.number, context=self.context, data_bytes=len(data))
         self.socket.sendall(header + call.request.pack(**fields) + data)
@@ -99,13 +101,13 @@ class Client:
         return RESULTS[found["result"]][0], reply, self.read(found["data_bytes"])
 
     def get(self, name, data=b"", **fields):
-        """The fields of a call that succeeds."""
+        """Returns the fields of a call that must succeed."""
         result, reply, _ = self.ask(name, data, **fields)
         assert result == "CUDA_SUCCESS"
         return reply
 
     def begin(self):
-        """With a context."""
+        """Connects and creates a context."""
         self.hello()
         self.context = self.get("context_create")["context"]
         return self
@@ -136,7 +138,7 @@ def server():
 
 @pytest.fixture
 def connect(server):
-    """Connects a program that has said nothing yet."""
+    """Returns a function that connects a program without sending a message."""
     made = []
 
     def connected():
@@ -325,7 +327,7 @@ def test_an_image_that_is_none_has_a_result_and_a_reason(client, capfd, image, r
     found, _, reason = client.ask("module_load", image, max_registers=0, level=4)
     assert found == result and reason
     assert capfd.readouterr().err == f"warpstack: {reason.decode()}\n"
-    assert client.get("clock") == {"cycles": 0}  # the connection goes on
+    assert client.get("clock") == {"cycles": 0}  # the connection remains open
 
 
 def test_a_launch_does_what_its_kernel_says_and_is_counted(client, server):
@@ -414,7 +416,7 @@ def test_every_refused_call_names_itself_and_the_reason(client, server, capfd):
     )
     client.context = context + 1
     client.ask("allocate", size=64, kind=1)
-    client.ask("address_range", address=4, size=4)  # a question, not a mistake
+    client.ask("address_range", address=4, size=4)  # a query, not an error
     free = SIZE - sum(size for _, size in server.device.memory.regions.values())
     assert capfd.readouterr().err.splitlines() == [
         "warpstack: kernel shares: the device was stopped",
@@ -483,7 +485,9 @@ def test_too_much_shared_memory_is_refused(client, server):
     ],
 )
 def test_occupancy_is_how_many_blocks_the_machine_holds(client, threads, dynamic_shared, blocks):
-    """It has two warps and 8 KiB of shared memory, of which a block of this kernel takes one."""
+    """The machine has two warps and 8 KiB of shared memory, of which a block of this kernel needs
+    one.
+    """
     function = client.function("shares")
     found = client.get(
         "occupancy", function=function, threads=threads, dynamic_shared=dynamic_shared
@@ -515,7 +519,7 @@ def test_an_image_that_was_loaded_before_is_not_compiled_again(client, server, m
 
 
 def test_memory_that_no_program_allocated_belongs_to_no_context(client):
-    """A variable of a module."""
+    """It is a variable of a module."""
     module = client.get("module_load", PTX.encode(), max_registers=0, level=4)["module"]
     place = client.get("module_global", b"total", module=module)
     found = client.get("address_range", address=place["address"], size=8)
@@ -560,7 +564,7 @@ def test_several_inputs_are_linked_in_order_with_their_options(client, server, m
 
 
 def test_a_launch_ends_when_its_program_does(server, connect, monkeypatch):
-    """What checks it is called between the cycles of the launch."""
+    """The check for this is called between the cycles of the launch."""
     made = connect().begin()
     session = server_module._Session(server, made.socket)
     session._check_connection()
@@ -571,7 +575,7 @@ def test_a_launch_ends_when_its_program_does(server, connect, monkeypatch):
 
 
 def test_the_constants_of_a_kernel_are_those_of_its_module(client):
-    """In multiples of 256 bytes, as banks are placed."""
+    """The sizes are multiples of 256 bytes, as banks are placed."""
     text = PTX.replace(
         ".visible .global", ".const .align 4 .u32 table[3] = {1, 2, 3};\n.visible .global"
     )
@@ -606,7 +610,9 @@ def test_a_fault_of_the_server_is_unknown_and_the_connection_goes_on(
 
 
 def runtime(device, program, *words):
-    """What a launch of a kernel of 32 threads has printed, and its context's error by name."""
+    """Returns the output of a launch of a kernel of 32 threads, and the name of its context's
+    error.
+    """
     context = device.make_context()
     module = device.load(context, read_program(str(PROGRAMS / "runtime" / program)))
     _, kernel = device.find_kernel(context, module, "k")
@@ -643,7 +649,7 @@ def test_an_assertion_that_fails_is_the_reason_and_the_result(device, capfd):
 
 
 def test_each_dimension_of_a_block_has_its_own_limit(device):
-    """Of 256 threads, at most 64 in the third dimension."""
+    """256 threads, of which at most 64 are in the third dimension."""
     loaded = device.make_context()
     module = device.load(loaded, read_program(str(PROGRAMS / "runtime" / "hello.O3.cubin")))
     _, kernel = device.find_kernel(loaded, module, "k")

@@ -1,4 +1,4 @@
-"""What CUDA programs find in their environment, and the tables of their launches."""
+"""The environment of CUDA programs, and the tables of their launches."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from sim.support.command import CommandError
 
 @pytest.fixture
 def packages(tmp_path, monkeypatch):
-    """A folder of packages that is searched alone, and a cache of its own."""
+    """A folder of packages as the only search path, and an empty cache."""
     monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir()
     libraries = tmp_path / "libraries"
@@ -38,7 +38,7 @@ def packages(tmp_path, monkeypatch):
 
 
 def add(packages, *names):
-    """Files of NVIDIA's packages."""
+    """Adds files of NVIDIA's packages."""
     for name in names:
         path = packages / "nvidia" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def add(packages, *names):
 
 
 def program(path, text):
-    """A script of the shell that prints a text."""
+    """Returns a shell script that prints a text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\necho '{text}'\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -240,7 +240,7 @@ def test_the_files_of_a_recording_are_those_that_were_given(tmp_path):
 
 @pytest.fixture
 def pages(monkeypatch):
-    """What was finished, by pages that are one line."""
+    """Replaces the writer of recordings by one that writes a line for each page."""
     seen = []
 
     class Made:
@@ -267,7 +267,9 @@ def pages(monkeypatch):
 
 
 def recorded(files, status="ok"):
-    """The recording of launch 2, which took 90 cycles of 100, and how its machine was made."""
+    """Returns the recording of launch 2, which took 90 cycles of 100, and the arguments of its
+    machine.
+    """
     made = []
 
     def make(**how: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The command that runs other people's tests: what it says of each, and the page that it writes."""
+"""The command that runs third-party tests: its result for each test, and the page that it writes."""
 
 import sys
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from testbench.cuda.numba_tests import main
 from testbench.cuda.suite import Outcome, Suite, run_tests, section, test_names, with_section
 from testbench.refusal import refused
 
-test_names.__test__ = False  # its name begins like that of a test
+test_names.__test__ = False  # pytest would take it for a test, by its name
 _TESTS = """
 import os, time, unittest
 class First(unittest.TestCase):
@@ -42,7 +42,7 @@ def run(
     file="test_them.py",
     names=(),
 ):
-    """The result of each test of a file."""
+    """Returns the result of each test of a file."""
     folder = tmp_path / "cases"
     folder.mkdir()
     (folder / file).write_text(text)

@@ -1,1 +1,1 @@
-"""The debugger, and code for the trap handler."""
+"""Tests of the debugger and of the trap handlers' code."""

@@ -1,4 +1,4 @@
-"""The machine that debuggers work on."""
+"""The machine for tests of the debugger."""
 
 import pytest
 
@@ -9,5 +9,5 @@ from sim.machine.hardware import Hardware
 
 @pytest.fixture(scope="module")
 def hardware() -> Hardware:
-    """One for all tests of a file: it takes long to make."""
+    """A machine for all tests of a file, because its construction takes long."""
     return Hardware(PRESETS["tiny"], CompiledEngine)

@@ -60,7 +60,7 @@ join:
         EXIT
 """
 FAILS = ".kernel k\n.param out 8\n    NOP\n    BPT.TRAP 0x3\n    RTT\n    EXIT\n"
-"""RTT is for trap handlers alone."""
+"""A program that fails: RTT is legal only in trap handlers."""
 ENDLESS = ".kernel k\n.param out 8\nagain:\n    IADD32I R0, R0, 0x1\n    BRA again\n"
 LOOP = """.kernel k
 .param out 8
@@ -77,7 +77,7 @@ TINY = ("--preset", "tiny", "--engine", "compiled")
 
 @pytest.fixture
 def session(tmp_path, monkeypatch, hardware):
-    """The arguments of a session on a program, or a file, with the machine that there is."""
+    """Returns the arguments of a session on a program text or a file, with the shared machine."""
     monkeypatch.setattr("sim.debug.Hardware", lambda params, engine: hardware)
 
     def arguments(program: str, *more: str) -> list[str]:
@@ -92,7 +92,7 @@ def session(tmp_path, monkeypatch, hardware):
 
 @pytest.fixture
 def debug(tmp_path, capsys, session):
-    """Runs commands on a program; what was printed behind each of them."""
+    """Returns a function that runs commands on a program and returns the output of each."""
 
     def run(program: str, *commands: str, block: int = 32, grid: int = 1) -> list[str]:
         script = tmp_path / "script"
@@ -111,7 +111,7 @@ def debug(tmp_path, capsys, session):
 
 
 def tokens(shown: str) -> list[str]:
-    """A stack's tokens without numbers."""
+    """Returns a stack's tokens without their numbers."""
     return [line.split(maxsplit=1)[1] for line in shown.splitlines()[1:]]
 
 
@@ -185,7 +185,9 @@ def test_a_breakpoint_is_hit_every_time(debug):
 
 @needs_compiled
 def test_steps_follow_a_branch_on_which_threads_part(debug):
-    """The taken path first, then the other one; the tokens show which threads wait for what."""
+    """The taken path is first, then the other one; the tokens show on which token each thread is
+    pending.
+    """
     shown = debug(
         DIVERGES,
         "break k+0x20",
@@ -227,7 +229,8 @@ def test_steps_follow_a_branch_on_which_threads_part(debug):
 @needs_compiled
 def test_a_breakpoint_on_a_barrier_is_hit_by_every_warp_each_time(debug):
     """A warp that is resumed from there waits for the other one, whose arrival is observed. Both
-    may be there at once."""
+    may be there at the same time.
+    """
     hits, continues = [], 0
     while not hits or not hits[-1].startswith("the grid is over"):
         continues += 1
@@ -284,7 +287,7 @@ def test_several_steps_end_at_a_breakpoint(debug):
 
 @needs_compiled
 def test_a_warp_ends_in_a_step_and_the_next_one_is_stopped_as_it_starts(debug):
-    """Three CTAs of a warp each, one at a time."""
+    """There are three CTAs of one warp each, one at a time."""
     program = ".kernel k\n.param out 8\n.registers 24\n    NOP\n    EXIT\n"
     shown = debug(
         program,
@@ -321,12 +324,12 @@ def test_errors_and_traps_of_the_program_stop_it(debug):
     )
     assert "\nCUDA_EXCEPTION_4, Warp Illegal Instruction\n" in again
     assert left.startswith("error ILLEGAL_INSTR_ENCODING: warp 0\n")
-    assert "MULTIPLE_WARP_ERRORS" in left  # it was not cleared before it happened again
+    assert "MULTIPLE_WARP_ERRORS" in left  # it was not cleared before the second error
 
 
 @needs_compiled
 def test_a_breakpoint_on_a_trap_of_the_program_with_the_same_reason(debug):
-    """First the breakpoint, then, when the warp continues, the trap under it."""
+    """The breakpoint is reported first, then, when the warp continues, the trap under it."""
     program = ".kernel k\n.param out 8\n    NOP\n    BPT.TRAP 0x1\n    NOP\n    EXIT\n"
     _, hit, trapped, errors, over = debug(
         program, "break 0x10", "run", "continue", "errors", "continue"
@@ -370,7 +373,7 @@ def test_a_grid_starts_again(debug):
 
 @pytest.fixture
 def typed(capsys, monkeypatch, session):
-    """What a session prints in which a person types something."""
+    """Returns the output of an interactive session."""
 
     def run(keys: str, program: str = LOOP) -> str:
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -402,7 +405,7 @@ def test_an_interrupt_stops_the_machine_for_a_person(typed, monkeypatch):
 
 @needs_compiled
 def test_what_no_person_types_is_a_batch(capsys, monkeypatch, session):
-    """Nothing of a prompt's editing goes into a pipe, and a mistake ends the visit."""
+    """The output to a pipe has no line editing, and an error ends the session."""
     monkeypatch.setattr("sys.stdin", StringIO("break k\nrun\nquit\n"))
     assert main(session(LOOP)) == 0
     printed = capsys.readouterr().out
@@ -414,7 +417,9 @@ def test_what_no_person_types_is_a_batch(capsys, monkeypatch, session):
 
 @needs_compiled
 def test_a_person_types_commands(typed):
-    """Completed by the tabulator; an empty line repeats a step; a wrong command does not end the visit."""
+    """The tabulator completes them; an empty line repeats a step; an invalid command does not end
+    the session.
+    """
     lines = typed("brea\t k\nrun\nwhat\nstep\n\n\x03warps\n\x04").splitlines()
     assert lines[0] == "breakpoint 1 at 0x0008 k"
     assert "'what' is no command; help lists them" in lines
@@ -428,7 +433,7 @@ def test_a_person_starts_again_and_leaves(typed):
     assert typed("run\nrun\nquit\n").count("the grid is over") == 2
 
 
-# What is wrong.
+# Errors
 
 
 @needs_compiled
@@ -502,7 +507,7 @@ def test_what_cannot_be_debugged_is_said_in_a_line(capsys, arguments, complaint)
     assert line.startswith(f"python -m sim.debug: {complaint}")
 
 
-# Words.
+# Words
 
 
 def test_commands_have_short_names():

@@ -1,4 +1,4 @@
-"""Kernels under a debugger that stops and steps them anywhere: what they leave in memory stays what it was."""
+"""Kernels that a debugger stops and steps at random leave the same memory as without it."""
 
 import random
 from dataclasses import replace
@@ -31,7 +31,7 @@ _KERNELS = (
 
 
 async def _meddle(machine: DebuggedMachine, source: random.Random, size: int) -> None:
-    """Does to a grid what users do, for a while."""
+    """Executes random user commands on a grid for a while."""
     breakpoints = machine.breakpoints
     for _ in range(_ACTIONS):
         if machine.state is MachineState.OVER:

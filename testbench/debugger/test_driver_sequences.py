@@ -1,4 +1,4 @@
-"""What open drivers do with the debugger's registers, on the hardware."""
+"""Sequences of debugger register accesses in open-source drivers, on the hardware."""
 
 from collections.abc import Awaitable, Callable
 
@@ -30,12 +30,12 @@ again:
         STG.E [R2+0x4], R4
         EXIT
 """
-"""Counts until the host writes something to its first word."""
+"""Counts until the host writes a nonzero number to its first word."""
 BRANCH = 0x48
-"""The count at which it continues."""
+"""Address of the branch with which it continues."""
 FAILS = ".kernel k\n.param out 8\n    NOP\n    .raw 0x0\n    EXIT\n"
 BOTH = 0b11
-"""Warp slots of the smallest machine."""
+"""Mask of the warp slots of the smallest machine."""
 _LIMIT = 200_000
 
 
@@ -45,14 +45,17 @@ def program(text: str = ENDLESS, block: int = 64) -> Launch:
 
 @pytest.fixture
 def area() -> SaveArea:
-    """That of the endless loop."""
+    """The save area of the endless loop."""
     return install_trap_handler(program())
 
 
 @pytest.fixture
 def play(hardware: Hardware) -> Callable:
-    """Decorates what a driver does with a launch: it runs at once, and ends as it has to. Of one that ends well the
-    endless loop is ended."""
+    """A decorator for a driver's sequence on a launch: it runs immediately and must end with the
+    expected status.
+
+    A sequence that must succeed ends the endless loop.
+    """
 
     def with_launch(
         launch: Launch, ends: str = "ok"
@@ -83,7 +86,7 @@ async def finish(host: HardwareHost, launch: Launch) -> None:
 
 
 class Recorder:
-    """Registers without a machine: keeps what is written, in order."""
+    """Registers without a machine that record writes in order."""
 
     def __init__(self, **contents: int) -> None:
         self.contents, self.written = contents, []
@@ -204,7 +207,9 @@ def test_all_warps_are_suspended_and_resumed(play, area):
 
 @needs_compiled
 def test_warps_that_leave_the_handler_are_stopped_again(play, area):
-    """A stop trigger that comes while a warp waits for the other one to leave, at any moment."""
+    """The stop trigger is written while a warp waits for the other one to leave, at any cycle of
+    that time.
+    """
 
     @play(area.launch)
     async def drive(host):
@@ -249,7 +254,7 @@ def test_a_wait_for_lock_down_gives_up(play, area):
 @needs_compiled
 @pytest.mark.parametrize("slots", [0b01, 0b10, BOTH])
 def test_warps_single_step(play, area, slots):
-    """Three instructions of the loop; the other warp stays where it is."""
+    """Three instructions of the loop are stepped; the other warp does not move."""
 
     @play(area.launch)
     async def drive(host):
@@ -301,7 +306,9 @@ def test_an_event_between_reading_and_clearing_is_kept(play):
 
 @needs_compiled
 def test_warps_that_a_pause_holds_are_resumed(play):
-    """A handler that only pauses, as the drivers expect it: waking by the mask, then by the trigger."""
+    """The handler only pauses, as the drivers expect: warps are woken by the mask, then by the
+    trigger.
+    """
     launch = with_handler(program(), "BPT.PAUSE", "RTT")
 
     @play(launch)
@@ -335,7 +342,9 @@ def test_one_warp_is_woken(play):
 @needs_compiled
 @pytest.mark.parametrize("empties", [True, False])
 def test_changed_code_is_executed_behind_an_invalidation(play, empties):
-    """The loop's branch becomes NOP in memory while warps are held; without a handler, which would use the cache."""
+    """The loop's branch is replaced by NOP in memory while warps are held without a handler, which
+    would use the cache.
+    """
     launch = program()
 
     @play(launch)

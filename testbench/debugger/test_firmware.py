@@ -1,5 +1,6 @@
-"""The trap handlers: what they save, what a host changes; kernels that are stopped, or taken off
-the machine, continue."""
+"""The trap handlers: the state that they save, and changes by a host; kernels that are stopped, or
+moved to another machine, continue.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -57,19 +58,19 @@ DIVERGED = """
 .Lend:
         EXIT
 """
-"""The threads of the warp are everywhere when it traps."""
+"""A program whose warp has threads in every state when it traps."""
 LIMIT = 1_000_000
 _STATE = BarrierState.as_shape()
 _ARRIVED, _EXPECTED = 1 << _STATE["arrived"].offset, 2 << _STATE["expected"].offset
 
 
 def launch_of(text: str, threads: int = WARP_THREADS, crs: int | None = None) -> Launch:
-    """A launch of one CTA of a kernel without parameters."""
+    """Returns a launch of one CTA of a kernel without parameters."""
     return prepare(load(assemble(f".kernel k\n{text}", "k")), block=(threads, 1, 1), crs=crs)
 
 
 def diverged(registers: int) -> Launch:
-    """DIVERGED, in which every register has a value of its own in every thread."""
+    """Returns a launch of DIVERGED in which every register has a distinct value in every thread."""
     lines = "".join(
         f"        IADD32I R{number}, R0, {number * 0x10001:#x}\n" for number in range(2, registers)
     )
@@ -78,7 +79,7 @@ def diverged(registers: int) -> Launch:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that a thread can see of its warp."""
+    """The state of a warp that its threads can observe."""
 
     pc: int
     masks: WarpMasks
@@ -89,7 +90,7 @@ class Snapshot:
 
 
 def snapshot(machine: WarpModel, registers: int) -> Snapshot:
-    """Of the warp in slot 0, whose holes on top of the stack are left out."""
+    """Returns the state of the warp in slot 0, without holes at the top of its stack."""
     warp = machine.warps[0]
     assert warp is not None
     return Snapshot(
@@ -103,7 +104,7 @@ def snapshot(machine: WarpModel, registers: int) -> Snapshot:
 
 
 def undisturbed(registers: int) -> Snapshot:
-    """DIVERGED where it traps, without a handler."""
+    """Returns the state of DIVERGED at its trap, without a handler."""
     bare = WarpModel(diverged(registers), warps=2)
     bare.run(LIMIT)
     return snapshot(bare, registers)
@@ -114,7 +115,7 @@ def without_holes(tokens: Sequence[StackToken]) -> list[StackToken]:
 
 
 def held(area: SaveArea) -> WarpModel:
-    """The launch with the trap handler on a warp model, up to where all warps are paused."""
+    """Runs the launch with the trap handler on a warp model until all warps are paused."""
     machine = WarpModel(area.launch, warps=2)
     machine.run(LIMIT)
     assert machine.traps.locked_down
@@ -122,14 +123,14 @@ def held(area: SaveArea) -> WarpModel:
 
 
 def released(machine: WarpModel) -> WarpModel:
-    """Up to where the warps have left the handler."""
+    """Runs until the warps have left the handler."""
     ModelHost(machine).resume()
     while machine.traps.trapping:
         assert machine.step() is not None
     return machine
 
 
-# What is saved
+# Saved state
 
 
 @pytest.mark.parametrize("registers", [8, 13, 16, 33, 100, 249, 255])
@@ -188,7 +189,7 @@ def test_registers_that_there_are_not_are_not_saved():
 
 
 def test_what_the_kernel_knows_of_local_memory_is_not_touched():
-    """Its stack pointer begins where it always did, and the area is behind."""
+    """The stack pointer has the same initial value as without the area, which is above it."""
     plain = launch_of(
         "        MOV R1, c[0x0][0x20]\n        STL [R1-0x4], R1\n        BPT.TRAP 0x1\n        EXIT\n"
     )
@@ -210,12 +211,11 @@ def test_each_warp_has_its_record():
     assert area.warps(machine.memory) == {}
 
 
-# What a host does
+# Changes by a host
 
 
 def test_a_host_sends_a_warp_elsewhere():
-    """The pc in the trap frame counts, when the handler's command says that the stack has
-    changed."""
+    """The pc in the trap frame is used when the handler's command says that the stack has changed."""
     area = install_trap_handler(
         launch_of("""
         BPT.TRAP 0x1
@@ -287,23 +287,25 @@ def test_kernels_that_are_stopped_repeatedly_have_the_same_results(name, step):
 
 
 class CountingMachine(WarpModel):
-    """A machine that counts the CTAs that have started, as the hardware does."""
+    """A warp model that counts the CTAs that have started, as the hardware does."""
 
     started = 0
 
     def start(self, cta: Cta, slots: Sequence[int]) -> None:
-        """Counts."""
+        """Starts the CTA and counts it."""
         super().start(cta, slots)
         self.started += 1
 
     def run_kernel(self, instructions: int) -> None:
-        """Up to so many instructions of the kernel, without those of the handler."""
+        """Executes up to ``instructions`` instructions of the kernel; those of the handler are not
+        counted.
+        """
         while instructions and (record := self.step()) is not None:
             instructions -= record.pc < self.launch.program_size
 
 
 def taken_off(machine: CountingMachine, image: ContextImage) -> ContextImage:
-    """A launch that continues from a running machine."""
+    """Stops a running machine and returns a launch that continues from its state."""
     image.set_command(machine.memory, ContextCommand.SAVE)
     ModelHost(machine).stop()
     machine.run(LIMIT)
@@ -315,7 +317,7 @@ def taken_off(machine: CountingMachine, image: ContextImage) -> ContextImage:
 def switched(
     machine: CountingMachine, image: ContextImage, warps: int
 ) -> tuple[CountingMachine, ContextImage]:
-    """What runs on a machine, on another one."""
+    """Continues the launch of one machine on another one; returns the machine and its image."""
     image = taken_off(machine, image)
     return CountingMachine(image.launch, warps=warps), image
 
@@ -381,7 +383,7 @@ def test_registers_and_masks_are_those_of_the_other_machine():
 
 
 def test_the_result_of_a_barrier_and_arrivals_without_waiting_are_saved():
-    """One warp has arrived at barrier 1 and gone on; the other will wait there for it."""
+    """One warp has arrived at barrier 1 without waiting; the other one will wait there for it."""
     text = """
 .barriers 3
         S2R R0, SR_TID.X
@@ -426,14 +428,16 @@ def test_the_result_of_a_barrier_and_arrivals_without_waiting_are_saved():
 
 
 def follower(image: ContextImage) -> tuple[WarpModel, Cta]:
-    """A warp model with the only CTA of an image's launch, whose warps enter and leave traps one by one."""
+    """Returns a warp model with the only CTA of an image's launch, whose warps enter and leave
+    traps one by one.
+    """
     machine, cta = WarpModel(image.launch, warps=2, follows=True), Cta((0, 0, 0), image.launch)
     machine.start(cta, [0, 1])
     return machine, cta
 
 
 def run_inside(machine: WarpModel, slot: int) -> None:
-    """Up to where a warp waits in the handler: for the CTA, or to leave."""
+    """Runs until a warp waits in the handler: for the CTA, or to leave."""
     warp = machine.warps[slot]
     assert warp is not None
     while warp.barrier is None and warp.trap.returning is None:
@@ -441,7 +445,9 @@ def run_inside(machine: WarpModel, slot: int) -> None:
 
 
 def test_barriers_are_saved_when_all_warps_of_the_cta_have_left_them():
-    """One is in the handler before the other has been taken from the barrier where it waits."""
+    """One warp is in the handler before the other one is withdrawn from the barrier at which it
+    waits.
+    """
     image = install_context_switch(
         launch_of(
             """
@@ -472,7 +478,7 @@ def test_barriers_are_saved_when_all_warps_of_the_cta_have_left_them():
 
 
 def test_shared_memory_is_restored_once():
-    """A warp that comes late finds what the other has stored since."""
+    """A warp that is restored late reads what the other one has stored since."""
     image = install_context_switch(
         launch_of(
             """
@@ -521,12 +527,12 @@ def test_what_no_image_can_hold_is_refused():
 
 @pytest.fixture(scope="module")
 def hardware() -> Hardware:
-    """The smallest machine, every instruction compared with the warp model."""
+    """The smallest machine, with every instruction compared with the warp model."""
     return Hardware(PRESETS["tiny"], ENGINES["compiled"], check=True)
 
 
 def agreed(hardware: Hardware) -> None:
-    """The warp model has found no difference."""
+    """Checks that the warp model has found no difference."""
     assert hardware.lockstep is not None
     assert hardware.lockstep.difference is None, str(hardware.lockstep.difference)
     assert hardware.lockstep.compared > 50

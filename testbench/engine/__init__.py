@@ -1,1 +1,1 @@
-"""Both simulation engines."""
+"""Tests of both simulation engines."""

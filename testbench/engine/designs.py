@@ -27,7 +27,7 @@ class Sample(data.Struct):
 
 
 class Zoo(wiring.Component):
-    """Some of every construct of designs."""
+    """A design with some of every construct."""
 
     step: In(8)
     color: In(Color)
@@ -79,7 +79,7 @@ class Zoo(wiring.Component):
         m.d.comb += self.sample.level.eq(self.count)
         with m.If(self.step[0]):
             m.d.comb += self.pieces[:4].eq(5)
-        m.d.comb += self.pieces[:4].eq(self.count)  # outdoes what is above
+        m.d.comb += self.pieces[:4].eq(self.count)  # overrides the assignment above
         with m.If(self.step[1]):
             m.d.comb += self.pieces[4:7].eq(self.pieces[:3] + 1)
             with m.If(self.count[2]):
@@ -99,7 +99,9 @@ class Zoo(wiring.Component):
 
 
 class Ripple(wiring.Component):
-    """Bits that are computed from the lower ones of the same word: no loop, but one to who looks at whole words."""
+    """Bits that are computed from lower bits of the same word: a combinational loop only if whole
+    words are considered.
+    """
 
     a: In(1)
     total: Out(4)

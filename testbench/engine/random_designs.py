@@ -1,4 +1,4 @@
-"""Random designs, small and full of odd widths: what the engines are compared on."""
+"""Random small designs with odd widths, on which the engines are compared."""
 
 from collections.abc import Sequence
 from random import Random
@@ -21,16 +21,18 @@ from amaranth.hdl import (
 from amaranth.lib.memory import Memory
 
 WIDEST = 150
-"""Bits of the widest value."""
+"""Width of the widest value, in bits."""
 _WIDTHS = (0, 1, 1, 2, 3, 5, 8, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, WIDEST)
 _DIVIDED = 60
-"""Bits of what is divided: with a sign added it still is one word."""
+"""Width of the widest dividend in bits, so that it fits in one word with a sign bit."""
 _SHIFTS = 6
-"""Bits of a number that shifts left; Amaranth's result is as wide as the farthest shift makes it."""
+"""Width of a shift count to the left in bits; Amaranth's result is as wide as the largest shift
+makes it.
+"""
 
 
 def random_value(chance: Random, shape: Shape) -> int:
-    """A number of a shape, ends and small ones more often than others."""
+    """Returns a random number of a shape; limits and small numbers are more frequent."""
     width = shape.width
     bits = (
         chance.choice(
@@ -51,18 +53,18 @@ def random_value(chance: Random, shape: Shape) -> int:
 
 
 class RandomDesign(Elaboratable):
-    """A design made of a seed.
+    """A design generated from a seed.
 
     Attributes:
-        shown: All that it computes.
-        other_reset: The asynchronous reset of its second domain, ``other``, which is that of falling edges as is
-            ``third``. With ``one_clock`` all registers are in the domain ``sync`` instead.
+        shown: Signals with all results of the design.
+        other_reset: Asynchronous reset of the second domain, ``other``, which has falling edges, as
+            ``third`` has. With ``one_clock`` all registers are in the domain ``sync`` instead.
     """
 
     def __init__(self, seed: int, expressions: int = 8, *, one_clock: bool = False) -> None:
         self._chance = Random(seed)
         self._expressions = expressions
-        # Memories are in domains without it: pysim has an asynchronous reset clock them.
+        # Memories are in domains without it: in pysim an asynchronous reset clocks them.
         other: Any = ClockDomain("other", clk_edge="neg", async_reset=True)
         self._domains = (
             [] if one_clock else [other, ClockDomain("third", clk_edge="neg", reset_less=True)]
@@ -84,7 +86,7 @@ class RandomDesign(Elaboratable):
         return signal
 
     def elaborate(self, _platform: object) -> Module:
-        """A module for each kind of logic, some with a reset or an enable of their own."""
+        """Adds a module for each kind of logic, some with a reset or an enable."""
         m = Module()
         m.domains += self._domains
         self._pool: list[Value] = [*self.inputs, *self._registers]
@@ -97,18 +99,18 @@ class RandomDesign(Elaboratable):
             m.submodules += inner
         return m
 
-    # Values.
+    # Values
 
     def _take(self) -> Value:
         return self._chance.choice(self._pool)
 
     def _bit(self) -> Value:
-        """A condition, one that changes more often than not."""
+        """Returns a random condition, one that changes often in most cases."""
         a, b = self._take(), self._take()
         return self._chance.choice((a.xor(), b.xor(), a.xor(), a < b, a.bool(), a == b))
 
     def _narrow(self, value: Value, width: int) -> Value:
-        """At most so many bits of a value, with its sign or without."""
+        """Returns at most ``width`` bits of a value, signed or unsigned."""
         if len(value) <= width:
             return value
         start = self._chance.randrange(len(value) - width + 1)
@@ -116,11 +118,11 @@ class RandomDesign(Elaboratable):
         return cut.as_signed() if value.shape().signed and width else cut
 
     def _small(self, width: int) -> Value:
-        """An unsigned number of up to so many bits."""
+        """Returns an unsigned value of up to ``width`` bits."""
         return self._narrow(self._take(), self._chance.randrange(width + 1)).as_unsigned()
 
     def _value(self, depth: int) -> Value:
-        """A value of up to WIDEST bits."""
+        """Returns a value of up to WIDEST bits."""
         if depth == 0:
             if self._chance.random() < 0.15:
                 shape = self._shape()
@@ -175,7 +177,7 @@ class RandomDesign(Elaboratable):
 
     def _chosen(self, a: Value, b: Value) -> Value:
         chance = self._chance
-        named = self._take()  # pysim does not cut off ~x before it takes bits beyond its end
+        named = self._take()  # pysim does not truncate ~x before it selects bits beyond its end
         match chance.randrange(5):
             case 0:
                 return Mux(self._bit(), a, b)
@@ -198,7 +200,9 @@ class RandomDesign(Elaboratable):
         ]
 
     def _values(self) -> Module:
-        """A signal for each of some values, written in the module above or below the one before."""
+        """Adds a signal for each of some values, assigned in a module above or below the previous
+        one.
+        """
         m, inner = Module(), Module()
         for _ in range(self._expressions):
             value = self._value(self._chance.choice((1, 1, 2)))
@@ -209,10 +213,10 @@ class RandomDesign(Elaboratable):
         m.submodules.inner = inner
         return m
 
-    # Statements.
+    # Statements
 
     def _assign(self, m: Module, domain: str, targets: Sequence[Signal]) -> None:
-        """An assignment to all or some bits of some signal."""
+        """Adds an assignment to all or some bits of a random target."""
         chance, target = self._chance, self._chance.choice(targets)
         left: Any = target
         match chance.randrange(7):
@@ -231,7 +235,7 @@ class RandomDesign(Elaboratable):
         m.d[domain] += left.eq(self._value(chance.randrange(3)))
 
     def _block(self, m: Module, domain: str, targets: Sequence[Signal], depth: int) -> None:
-        """Assignments, some of them under conditions."""
+        """Adds assignments, some of them under conditions."""
         chance = self._chance
         for _ in range(chance.randrange(1, 4)):
             kind = chance.randrange(3) if depth else 2
@@ -257,13 +261,13 @@ class RandomDesign(Elaboratable):
                 self._assign(m, domain, targets)
 
     def _all(self, m: Module, domain: str, targets: Sequence[Signal]) -> None:
-        """Each of some signals assigned, then some of them again."""
+        """Assigns each of the targets, and some of them twice."""
         for target in targets:
             m.d[domain] += target.eq(target + self._take() if domain != "comb" else self._value(2))
         self._block(m, domain, targets, 3)
 
     def _statements(self) -> Module:
-        """Combinational signals, some bits of them assigned under conditions."""
+        """Adds combinational signals, of which some bits are assigned under conditions."""
         m = Module()
         targets = [self._signal(f"assigned{number}") for number in range(5)]
         self._all(m, "comb", targets)
@@ -271,17 +275,17 @@ class RandomDesign(Elaboratable):
         return m
 
     def _next(self) -> Module:
-        """Registers, of two clocks where there are more than one."""
+        """Adds registers, in several clock domains if the design has them."""
         m = Module()
         half = len(self._registers) // 2
         self._all(m, "sync", self._registers[:half])
         self._all(m, self._other, self._registers[half:])
         return m
 
-    # Memories.
+    # Memories
 
     def _memory(self) -> Module:
-        """A memory of odd depth, with ports of all kinds."""
+        """Adds a memory of odd depth, with ports of all kinds."""
         m, chance = Module(), self._chance
         width = chance.choice((1, 7, 12, 33, 64, 65, 130))
         parts = [part for part in range(1, width + 1) if width % part == 0]
@@ -296,8 +300,8 @@ class RandomDesign(Elaboratable):
             )
         ]
         for number, port in enumerate(writers):
-            # Two ports that write one bit at one time have no order: the lowest bit of the address
-            # distinguishes them.
+            # The order of two ports that write the same bit at the same time is undefined: the
+            # lowest bit of the address distinguishes them.
             address = self._take()
             if len(writers) == 2 and len(port.addr):
                 address = Cat(Const(number, 1), address)

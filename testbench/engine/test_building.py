@@ -1,4 +1,6 @@
-"""What compiles and links a model, with which flags; the record of a layout; the cache's folder and its limits."""
+"""Compilation and linking of a model: commands and flags, the record of a layout, the cache's
+folder and its limits.
+"""
 
 import hashlib
 import os
@@ -37,7 +39,7 @@ DEFAULT = ["-O1", "-std=c++17", "-fPIC"]
 
 
 def compiler_of(folder, text, name="cxx"):
-    """A program that stands for a compiler; it notes its arguments, a line for each call."""
+    """Writes a fake compiler that records its arguments, one line for each call."""
     path = folder / name
     path.write_text(f'#!/bin/sh\necho "$@" >> {folder}/log\n{text}\n')
     path.chmod(0o700)
@@ -45,7 +47,7 @@ def compiler_of(folder, text, name="cxx"):
 
 
 COPIES = 'while [ "$1" != -o ]; do shift; done\necho "made" > "$2"'
-"""Makes the file behind -o."""
+"""Shell commands that create the file after -o."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What was compiled once is used again, and only where it is the same."""
+"""Compiled models are found in the cache for equal designs, and for no others."""
 
 import errno
 import os
@@ -27,7 +27,9 @@ pytestmark = needs_compiled
 
 
 class Everything(Component):
-    """Ports, state that is no port, a memory, an input below the top, an assertion; it notes its elaborations."""
+    """A design with ports, internal state, a memory, an input below the top, and an assertion; it
+    counts its elaborations.
+    """
 
     times = 0
 
@@ -61,7 +63,9 @@ class Everything(Component):
 
 
 def run(dut, cycles=3):
-    """What a testbench sees of Everything, twice, and how often that was elaborated."""
+    """Returns the values that a testbench reads from Everything, equal before and after a reset,
+    and how often it was elaborated.
+    """
     seen, before = [], Everything.times
 
     async def testbench(ctx):
@@ -80,9 +84,9 @@ def run(dut, cycles=3):
 
 
 def known(dut):
-    """Whether a design has an identity."""
+    """Returns whether a design has an identity."""
     found = identify(dut) is not None
-    Fragment.get(dut, None)  # Amaranth warns of what is never elaborated
+    Fragment.get(dut, None)  # Amaranth warns of components that are never elaborated
     return found
 
 
@@ -131,7 +135,7 @@ def test_damaged_files_are_made_again(folder, suffix, damage):
     expected, _ = run(Everything())
     (path,) = folder.glob(f"*{suffix}")
     whole = path.read_bytes()
-    path.unlink()  # the library that is loaded stays as it is
+    path.unlink()  # the library that is loaded is unchanged
     path.write_bytes(damage(whole))
     assert run(Everything()) == (expected, 1)
     assert run(Everything()) == (expected, 0)
@@ -147,7 +151,7 @@ def test_a_library_that_is_gone_is_made_again(folder):
 
 @pytest.fixture
 def elsewhere(monkeypatch, tmp_path):
-    """A folder for temporary files of this test's own."""
+    """A folder for temporary files of this test."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr(cache, "scratch", lambda: place)
@@ -157,8 +161,9 @@ def elsewhere(monkeypatch, tmp_path):
 def test_a_temporary_folder_takes_the_place_of_one_that_cannot_be_written(
     elsewhere, monkeypatch, tmp_path, capsys
 ):
-    """It is reported before anything is elaborated or compiled, once, and this process finds its
-    models again."""
+    """It is reported once, before anything is elaborated or compiled, and this process finds its
+    models again.
+    """
     (tmp_path / "file").touch()
     wrong = tmp_path / "file" / "models"
     monkeypatch.setenv("WARPSTACK_CACHE", str(wrong))
@@ -231,7 +236,7 @@ def test_a_folder_without_room_cannot_be_written(tmp_path, monkeypatch):
 
 
 class Holder(Everything):
-    """Has an object that can't be identified."""
+    """A design with an object that can't be identified."""
 
     def __init__(self, what):
         super().__init__()
@@ -289,7 +294,7 @@ def test_the_folder_has_a_limit_and_the_files_used_last_stay(folder, monkeypatch
         cache.trim()
 
 
-# Other processes.
+# Other processes
 
 PROBE = """
 from amaranth.hdl import Module
@@ -330,7 +335,7 @@ simulator.run()
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the sources, with a design of its own."""
+    """A copy of the sources with another design."""
     place = tmp_path / "copy"
     ignored = shutil.ignore_patterns("__pycache__")
     for package in ("rtl", "sim"):
@@ -367,7 +372,7 @@ def test_changed_sources_are_another_design(folder, copy):
     runtime = copy / "sim" / "engine" / "runtime.cc"
     runtime.write_text(runtime.read_text() + "// changed\n")
     assert said(copy) == ["elaborated", "6"]
-    params = copy / "rtl" / "params.py"  # a file that the design does not import counts, too
+    params = copy / "rtl" / "params.py"  # a file that the design does not import matters, too
     params.write_text(params.read_text() + "# changed\n")
     assert said(copy) == ["elaborated", "6"]
 
@@ -390,7 +395,9 @@ def test_processes_that_build_the_same_at_once_do_no_harm(folder, copy):
     ],
 )
 def test_a_design_depends_on_what_its_modules_import(module, depends, tmp_path, monkeypatch):
-    """Of a package around a module only the file counts, unless a name is imported from it."""
+    """In a package around a module only the package's own file matters, unless a name is imported
+    from it.
+    """
     texts = {
         "__init__": "from pack.large import name",
         "small": "from .other import one",

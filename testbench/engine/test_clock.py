@@ -1,4 +1,6 @@
-"""The clock of a simulation: cycles at once or one by one, observers and their batches, testbenches that end."""
+"""The clock of a simulation: single cycles and batches of cycles, observers and their batches,
+testbenches that end.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +25,7 @@ def engine(request):
 
 
 class Counter(wiring.Component):
-    """A counter, and the bit that is 1 while it is 5."""
+    """A counter, and a bit that is 1 while it is 5."""
 
     count: Out(8)
     five: Out(1)
@@ -36,7 +38,9 @@ class Counter(wiring.Component):
 
 
 class Leaping(PysimEngine):
-    """An engine that says how far it can leap; cycles that it leaps do not pass."""
+    """An engine that reports how far it can leap; it does not simulate the cycles that it leaps
+    over.
+    """
 
     asked: list[Any] = []
     leaps: list[Any] = []
@@ -221,7 +225,7 @@ def test_the_compiled_engine_has_one_observer():
 
 
 class Half(wiring.Component):
-    """A counter of rising or of falling edges."""
+    """A counter of rising or falling edges."""
 
     count: Out(8)
 
@@ -273,8 +277,9 @@ def test_the_model_runs_the_clock_alone_where_nothing_else_waits_for_it(edge, be
 
 @needs_compiled
 def test_a_leap_ends_before_the_moment_at_which_another_testbench_is_woken():
-    """The clock's edges are at 0.5, 1.5, 2.5 and so on; a wait until an edge itself comes before it, or after it,
-    as on the other engine."""
+    """The clock's edges are at 0.5, 1.5, 2.5 and so on. A testbench that waits for the time of an
+    edge is woken before or after it, as on the other engine.
+    """
     for delay in (3.4e-6, 3.5e-6, 3.6e-6, 4e-6, 0.2e-6):
         logs = []
         for engine in ENGINES.values():

@@ -1,4 +1,6 @@
-"""The compiled engine's process, its clock, and how signals and memories find their values; partly without a model."""
+"""The compiled engine: its process, its clock, and access to signals and memories; some tests
+replace the model by a fake.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ def engine(request):
 
 
 def process(*, settles=False, events=0):
-    """A process over a model that notes its calls."""
+    """Returns a process over a fake model that records its calls."""
     called: list[Any] = []
     model: Any = fake(
         settles=settles,
@@ -124,7 +126,7 @@ def test_what_a_step_reports_is_printed_and_raised(capsys):
 
 
 class Values(wiring.Component):
-    """Inputs and outputs of odd widths, with and without a sign, and a memory."""
+    """Inputs and outputs of odd widths, signed and unsigned, and a memory."""
 
     a: In(12)
     b: In(signed(7))
@@ -200,7 +202,7 @@ def test_signals_and_parts_of_them_are_set_and_read(engine):
 
 @pytest.fixture
 def compiled():
-    """An engine, and its design."""
+    """An engine and its design."""
     dut = Values()
     return engine_of(make_simulator(dut, ENGINES["compiled"])), dut
 
@@ -349,7 +351,7 @@ def test_the_clock_runs_in_the_model_only_where_nothing_else_is_under_way():
 def test_a_leap_ends_with_the_last_edge_before_the_next_moment_of_others(
     level, due, count, asked, now, edge
 ):
-    """A clock of 1 ns whose next edge is due at 0.5 ns; times are in fs."""
+    """The clock's period is 1 ns, its next edge is due at 0.5 ns; times are in fs."""
     dut = Values()
     simulator = make_simulator(dut, ENGINES["compiled"])
     simulator.add_clock(1e-9)

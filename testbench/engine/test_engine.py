@@ -1,4 +1,4 @@
-"""One testbench behaves alike on both engines."""
+"""A testbench behaves in the same way on both engines."""
 
 import random
 from pathlib import Path
@@ -22,7 +22,7 @@ def engine(request):
 
 
 def stimulate(dut, log, cycles=60):
-    """A testbench that drives everything at random and writes down everything it sees."""
+    """A testbench that drives all inputs at random and records all values that it reads."""
 
     async def testbench(ctx):
         chance = random.Random(1)
@@ -197,7 +197,7 @@ def test_a_wait_for_a_change_sees_what_another_testbench_sets(engine):
 
 
 class Domains(wiring.Component):
-    """Two clocks: the second has an asynchronous reset, or acts on falling edges."""
+    """Two clock domains: the second has an asynchronous reset, or falling edges."""
 
     fast: Out(8)
     slow: Out(8)
@@ -371,7 +371,7 @@ def test_running_cycles_until_a_wide_signal_is_refused():
 
 
 class Constants(wiring.Component):
-    """Outputs that never change, beside a counter."""
+    """Constant outputs beside a counter."""
 
     never: Out(1)
     always: Out(1)
@@ -449,9 +449,9 @@ def test_a_combinational_loop_is_named(engine):
 
 
 class Rings(wiring.Component):
-    """Registers that take each other's values: two in each of three modules, and one of each in a ring of its own.
+    """Registers that exchange values: two in each of three modules, and one of each in a ring.
 
-    Each module's registers are found by a function of their own on the compiled engine.
+    On the compiled engine each module's registers are computed by a separate function.
     """
 
     inner: Out(48)

@@ -1,4 +1,6 @@
-"""Expressions of C++: what they compute, against the graph's own meaning, and which form they have at the limits."""
+"""Expressions of C++: their values, against the graph's own evaluation, and their form at the
+limits of a word.
+"""
 
 import ctypes
 import re
@@ -19,7 +21,7 @@ ENGINE = Path(build.__file__).parent
 
 
 def written(graph, memories=None, places=None):
-    """Writes expressions of words that are kept at the numbers of their states."""
+    """Returns a writer of expressions whose words are stored at the numbers of their states."""
     kept = {number: node.place for number, node in enumerate(graph.nodes) if node.kind == "state"}
     return Expressions(graph, memories or {}, kept if places is None else places)
 
@@ -28,7 +30,7 @@ def states(graph, *widths):
     return [graph.add("state", width, place) for place, width in enumerate(widths)]
 
 
-# The form
+# Form
 
 
 def test_constants_slices_and_concatenations():
@@ -122,7 +124,7 @@ def test_an_address_that_may_be_outside_of_a_memory_is_tested(depth, width, insi
 
 
 def bits(graph, source, places):
-    """Bits of a word side by side, without what packs them."""
+    """Returns a concatenation of a word's bits that is not packed."""
     parts = tuple((graph.add("slice", 1, source, bit), at) for at, bit in enumerate(places))
     return graph.add("cat", len(parts), parts)
 
@@ -220,11 +222,13 @@ def test_other_picks_are_a_switch_with_a_case_for_each_word():
     )
 
 
-# The values
+# Values
 
 
 def random_graph(seed):
-    """A graph of all kinds of nodes, the values of its states, and all its nodes but constants."""
+    """Returns a graph with all kinds of nodes, the values of its states, and all its nodes except
+    constants.
+    """
     random, graph = Random(seed), Graph()
     widths = [1, 1, 3, 6, 7, 8, 31, 32, 33, 60, 63, 64, 64]
     nodes = states(graph, *widths)
@@ -235,7 +239,7 @@ def random_graph(seed):
     found = list(nodes)
 
     def of(width):
-        """A node of so many bits."""
+        """Returns a node of this width."""
         same = [node for node in nodes if graph.width(node) == width]
         if same and random.random() < 0.7:
             return random.choice(same)
@@ -286,7 +290,7 @@ def random_graph(seed):
 
 @needs_compiled
 def test_expressions_of_all_kinds_compute_what_the_nodes_mean(tmp_path):
-    """In one library, of all nodes of some graphs, with some of them in variables."""
+    """All nodes of several graphs are in one library; some of them are stored in variables."""
     lines, expected = ['#include "runtime.h"', 'extern "C" {'], []
     for seed in range(6):
         graph, values, nodes = random_graph(seed)

@@ -1,4 +1,6 @@
-"""The graph of a compiled design: what its nodes compute, against Python's integers, and which nodes it makes."""
+"""The graph of a compiled design: the values of its nodes, against Python's integers, and the nodes
+that it creates.
+"""
 
 from functools import cache
 from random import Random
@@ -27,14 +29,15 @@ WIDE = (1, 5, 64, 65, 100, 128, 129, 200)
 
 
 def signed(value, width):
-    """A number of so many bits in two's complement."""
+    """Returns the two's complement number in ``width`` bits."""
     return value - (1 << width) if value >> width - 1 & 1 else value
 
 
 def evaluator(graph, states, rows=None):
-    """A function that has the value of a node, from what its docstring says.
+    """Returns a function that evaluates a node according to its docstring.
 
-    ``states`` are the words that are kept; ``rows`` has the rows of memories, by number of the cell and of the row.
+    ``states`` are the stored words; ``rows`` has the rows of memories, by the numbers of cell and
+    row.
     """
 
     @cache
@@ -83,12 +86,14 @@ def evaluator(graph, states, rows=None):
 
 
 def evaluated(graph, states, number):
-    """The value of a node."""
+    """Returns the value of a node."""
     return evaluator(graph, states)(number)
 
 
 def operated(kind, width, a, b):
-    """An operation of two numbers of so many bits, and of the shift's distance."""
+    """Returns the result of an operation of two numbers of ``width`` bits, or of a number and a
+    shift count.
+    """
     x, y = signed(a, width), signed(b, width)
     return {
         "and": lambda: a & b,
@@ -111,13 +116,15 @@ def operated(kind, width, a, b):
 
 
 class Kept:
-    """A graph, and numbers that it keeps; some of what is made of them is constant."""
+    """A graph with stored numbers; some nodes that are made of them are constant."""
 
     def __init__(self, seed):
         self.graph, self.states, self.random = Graph(), [], Random(seed)
 
     def number(self, width):
-        """Nodes and where they begin, and their value: of random bits, or of few."""
+        """Returns nodes with the bits at which they begin, and their value, which is random or a
+        limit.
+        """
         value = (
             self.random.choice(
                 [self.random.getrandbits(width), 0, 1, (1 << width) - 1, 1 << width - 1]
@@ -136,7 +143,7 @@ class Kept:
         return tuple(parts), value
 
     def value(self, bits):
-        """Of nodes and where they begin."""
+        """Returns the value of nodes with the bits at which they begin."""
         found, end = 0, 0
         for node, at in bits:
             assert at == end

@@ -1,4 +1,6 @@
-"""The identity of a design: equal for objects that mean the same, different where one attribute is another, or none."""
+"""The identity of a design: equal for equivalent objects, different if one attribute differs, None
+if there is none.
+"""
 
 import operator
 import subprocess

@@ -1,4 +1,6 @@
-"""Values picked by number, from constants and from signals; the choice of an engine; the recording of calls."""
+"""Values selected by an index, from constants and from signals; the choice of an engine; the
+recording of calls.
+"""
 
 from array import array
 from random import Random
@@ -23,11 +25,11 @@ def engine(request):
 
 
 SHAPES = ((4, 1), (16, 4), (16, 12), (10, 33), (200, 7), (300, 9), (5, 64), (12, 100), (3, 8))
-"""How many constants a table has, and of how many bits."""
+"""Length of each table of constants, and the width of its entries in bits."""
 
 
 class Lookups(wiring.Component):
-    """Each output is one of several numbers, and 0 beyond their end."""
+    """Each output is one of several numbers, and 0 if the index is beyond their end."""
 
     def __init__(self, tables):
         super().__init__(
@@ -59,7 +61,7 @@ class Lookups(wiring.Component):
 
 
 def test_a_number_picks_one_of_several_and_0_beyond_their_end(engine):
-    """As in Amaranth's simulator."""
+    """The results are those of Amaranth's simulator."""
     random = Random(3)
     tables = [[random.getrandbits(width) for _ in range(count)] for count, width in SHAPES]
     dut: Any = Lookups(tables)
@@ -91,7 +93,7 @@ def test_a_number_picks_one_of_several_and_0_beyond_their_end(engine):
     simulate(dut, body, engine=engine)
 
 
-# The choice
+# Choice of an engine
 
 
 def test_an_engine_is_chosen_by_name_or_the_fastest_that_can_be_used(monkeypatch):
@@ -114,11 +116,11 @@ def test_an_engine_is_chosen_by_name_or_the_fastest_that_can_be_used(monkeypatch
         assert str(refused.value) == said
 
 
-# The recording of calls
+# Recording of calls
 
 
 def test_calls_are_noted_with_their_numbers_in_order(tmp_path):
-    """As replay.cc reads them: a letter, and the numbers behind it."""
+    """The format is that of replay.cc: a letter followed by numbers."""
     called = []
 
     def function(name, result=None):

@@ -1,4 +1,4 @@
-"""How designs become compiled models, and what is refused in one line."""
+"""Designs become compiled models, or are refused with a message of one line."""
 
 import inspect
 import os
@@ -120,11 +120,11 @@ def test_models_are_compiled_once(monkeypatch, tmp_path):
     os.utime(made[0], (1, 1))
     monkeypatch.setattr("subprocess.run", lambda *_a, **_k: pytest.fail("compiled again"))
     Simulator(Ripple(), engine=CompiledEngine)
-    assert made[0].stat().st_mtime > 1  # what is used stays longest
+    assert made[0].stat().st_mtime > 1  # files in use are removed last
 
 
 class Edges(wiring.Component):
-    """A register that a falling edge, an asynchronous reset, or an assertion of no clock belongs to."""
+    """A register with a falling edge, an asynchronous reset, or an assertion without a clock."""
 
     count: Out(8)
 

@@ -1,4 +1,4 @@
-"""Several observers of one simulation, texts of what a design prints, patterns wider than a word."""
+"""Several observers of one simulation, messages that a design prints, patterns wider than a word."""
 
 import os
 from random import Random
@@ -22,7 +22,7 @@ def engine(request):
 
 
 class Counters(wiring.Component):
-    """Three counters: one of cycles, one of every second cycle, one that stays."""
+    """Three counters: one of cycles, one of every second cycle, one that is constant."""
 
     one: Out(4)
     two: Out(4)
@@ -60,7 +60,7 @@ def test_each_of_several_observers_gets_the_changes_of_its_own_signals(engine):
     two = [(0, 0), (2, 1), (4, 2)]
 
     def of(name, wanted):
-        """The changes of one of an observer's signals, in the first six cycles."""
+        """Returns the changes of one of an observer's signals in the first six cycles."""
         return [(at, value) for at, number, value in found[name] if number == wanted and at < 6]
 
     assert of("first", 0) == of("third", 0) == one
@@ -70,7 +70,7 @@ def test_each_of_several_observers_gets_the_changes_of_its_own_signals(engine):
 
 
 def test_a_register_that_a_testbench_changes_is_a_change_for_others_that_wait(engine):
-    """And for what is computed from it."""
+    """Values computed from it change as well."""
     dut = Counters()
     found = []
 
@@ -186,7 +186,7 @@ WIDTHS = (1, 7, 31, 63, 64, 65, 127, 128, 129, 200)
 
 
 class Patterns(wiring.Component):
-    """For each width whether a value matches either of two patterns."""
+    """For each width, whether a value matches either of two patterns."""
 
     def __init__(self, patterns):
         super().__init__(
@@ -244,5 +244,5 @@ def test_what_was_not_used_for_longest_is_removed_first(tmp_path, monkeypatch):
     trim()
     assert {path.name for path in tmp_path.iterdir()} == {"d.so", "c.json", "other.txt"}
     monkeypatch.setattr("sim.engine.cache._limit", lambda: 0)
-    trim()  # the newest stays
+    trim()  # the newest is not removed
     assert {path.name for path in tmp_path.iterdir()} == {"d.so", "other.txt"}

@@ -1,4 +1,4 @@
-"""Bits that are computed alike become operations of words, with equal values on both engines."""
+"""Bits with the same operation become operations of words, with equal values on both engines."""
 
 from random import Random
 
@@ -131,7 +131,7 @@ class Bits(wiring.Component):
 
 
 def values(engine):
-    """What the outputs are in each cycle."""
+    """Returns the outputs in each cycle."""
     dut, log = Bits(), []
 
     async def testbench(ctx):
@@ -168,7 +168,7 @@ def test_words_that_are_computed_bit_by_bit_are_alike_on_both_engines():
     assert all(len(set(column)) > 1 for column in zip(*expected, strict=True))
 
 
-# The values
+# Values
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -182,7 +182,7 @@ def test_a_concatenation_has_the_values_of_its_parts_however_it_is_packed(seed):
         return graph.slice(node, random.randrange(graph.width(node)), 1)
 
     def runs():
-        """Bits that are computed alike, one for each place."""
+        """Returns concatenations of bits with the same operation."""
         start, down = random.randrange(4), random.random() < 0.3
         places = [start + at for at in range(4)][:: -1 if down else 1]
         x, y, test = random.choice([a, b]), random.choice([a, b]), random.choice([c, d])
@@ -222,11 +222,11 @@ def test_a_concatenation_has_the_values_of_its_parts_however_it_is_packed(seed):
         assert value(graph.slice(found, low, width)) == expected >> low & (1 << width) - 1
 
 
-# The limits
+# Limits
 
 
 def kinds(graph, node):
-    """Kinds of what a concatenation has for parts, or its own kind."""
+    """Returns the kinds of the parts of a concatenation, or the kind of another node."""
     made = graph.nodes[node]
     return [graph.nodes[part].kind for part, _ in made.parts] if made.kind == "cat" else [made.kind]
 
@@ -282,7 +282,7 @@ def test_operations_of_so_many_neighbours_are_one(kind, least):
 
 
 def test_operands_change_places_to_be_bits_of_one_word():
-    """Nodes are numbered so that some operations have their operands in the other order."""
+    """Nodes are numbered so that some operations have their operands in reverse order."""
     graph = Graph()
     (a,) = states(graph, 4)
     low = bits(graph, a)
@@ -299,7 +299,9 @@ def test_operands_change_places_to_be_bits_of_one_word():
 
 @pytest.mark.parametrize(("count", "packs"), [(3, False), (4, True), (8, True)])
 def test_operations_are_one_where_their_operands_are_not_more_than_half_as_many(count, packs):
-    """Two words and a bit between them: three pieces, for at most half the operations and one."""
+    """Two words and a bit between them are three pieces: at most half the number of operations plus
+    one.
+    """
     graph = Graph()
     a, b, c = states(graph, 16, 16, 16)
     first = [*bits(graph, a)[: count // 2], *bits(graph, b)[: count - count // 2]]

@@ -1,4 +1,6 @@
-"""The C++ of a design: which functions it has, their numbers and flags, initial values, where signals are."""
+"""The C++ of a design: its functions, their numbers and flags, initial values, and the locations of
+signals.
+"""
 
 import re
 from typing import Any
@@ -26,7 +28,7 @@ ONES = (1 << WORD) - 1
 
 
 def array(text, name):
-    """The numbers of a table."""
+    """Returns the numbers of a table."""
     (found,) = re.findall(rf"{name}\[\] = {{ ([\d, ul]+) }};", text)
     return [int(number.rstrip("ul")) for number in found.split(", ")]
 
@@ -70,7 +72,7 @@ def test_tables_have_the_words_that_are_not_0_at_the_beginning(seed):
 
 
 def numbers_in(text, name):
-    """The groups of numbers of a table of structs."""
+    """Returns the groups of numbers of a table of structs."""
     (found,) = re.findall(rf"{name}\[\] = {{ (.*) }};", text)
     return [
         tuple(int(one, 0) for one in re.findall(r"\b\d+\b", row))
@@ -80,7 +82,9 @@ def numbers_in(text, name):
 
 @pytest.mark.parametrize(("seed", "one_clock"), [(100, True), (202, False)])
 def test_functions_are_numbered_by_ranges_that_begin_with_a_word_of_flags(seed, one_clock):
-    """What everything depends on, the registers of each edge, what is computed on access."""
+    """The ranges are: the words that all others depend on, the registers of each edge, the words
+    computed on access.
+    """
     made = Translated(RandomDesign(seed, one_clock=one_clock))
     text, emitter = made.program.units[-1], made.emitter
     groups = [
@@ -140,7 +144,7 @@ def test_words_that_are_computed_on_access_name_all_functions_that_they_need():
 
 
 class Registers(wiring.Component):
-    """Registers of one module that take each other's values, in a ring."""
+    """Registers of one module that exchange values in a ring."""
 
     def __init__(self, count):
         super().__init__({"last": Out(8)})
@@ -169,8 +173,9 @@ def test_a_function_finds_the_next_values_of_32_words_at_most(count, functions):
 
 
 def test_a_register_takes_its_value_at_once_unless_something_reads_the_old_one_later():
-    """In a ring of 33 registers, which two functions find: one word of each function is read by the other, and the
-    ring has one break in the order of the words."""
+    """In a ring of 33 registers that two functions compute, one word of each function is read by
+    the other, and the order of the words breaks the ring once.
+    """
     made = Translated(Registers(33))
     (edge,) = made.emitter._edges.edges
     text = "".join(made.program.units)
@@ -192,7 +197,7 @@ def test_a_register_takes_its_value_at_once_unless_something_reads_the_old_one_l
 
 
 class Crossing(wiring.Component):
-    """Two registers of different clocks that take each other's values."""
+    """Two registers of different clocks that exchange values."""
 
     one: Out(4)
     two: Out(4)
@@ -208,14 +213,14 @@ class Crossing(wiring.Component):
 
 @pytest.mark.parametrize(("design", "count"), [(Crossing, 2), (lambda: Both(), 3)])
 def test_registers_of_several_edges_take_their_values_at_the_end(design, count):
-    """The clocks may rise at once."""
+    """The clocks may rise at the same time."""
     text = "".join(Translated(design()).program.units)
     assert len(re.findall(r"s->next\(\d+, ", text)) >= count
     assert not re.search(r"w\[\d+\] = v;", text)
 
 
 class Pieces(wiring.Component):
-    """Signals of small words that are computed, of a register, of constants."""
+    """Signals of a few bits that are computed, stored in a register, or constant."""
 
     def __init__(self):
         super().__init__({"bits": Out(6), "wide": Out(70), "mixed": Out(20), "number": In(4)})
@@ -295,7 +300,7 @@ def test_no_node_has_more_bits_than_a_word():
 
 
 class Operations(wiring.Component):
-    """Operations of words, in which nothing depends on itself."""
+    """Operations of words without dependencies between them."""
 
     a: In(100)
     b: In(100)
@@ -385,5 +390,5 @@ def test_a_value_is_concatenated_where_bits_are_no_neighbours():
 
 
 def net_of(number):
-    """A net of a netlist: constants are below 2."""
+    """Returns a net of a netlist; numbers below 2 are constants."""
     return Net.from_const(number) if number < 2 else Net.from_cell(number // 10, number % 10)

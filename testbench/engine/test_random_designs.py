@@ -1,6 +1,6 @@
-"""Random designs: both engines show every value of theirs alike, in every cycle.
+"""Both engines show the same values of random designs in every cycle.
 
-``WARPSTACK_RANDOM_DESIGNS`` says how many.
+``WARPSTACK_RANDOM_DESIGNS`` is the number of designs.
 """
 
 import os
@@ -19,7 +19,7 @@ PERIOD = 1e-6
 
 
 def run(engine, seed):
-    """All values of a design with three clocks on an engine, a dictionary a step."""
+    """Returns all values of a design with three clocks on an engine, one dictionary for each step."""
     dut, log = RandomDesign(seed), []
     simulator = Simulator(dut, engine=engine)
 
@@ -36,7 +36,7 @@ def run(engine, seed):
     simulator.add_clock(PERIOD)
     for number, domain in enumerate(
         ("other", "third")
-    ):  # edges come with those of the first clock, or between them
+    ):  # edges at the same time as those of the first clock, or between them
         simulator.add_clock(PERIOD, domain=domain, phase=PERIOD * ((seed + number) % 3) / 4)
     simulator.add_testbench(testbench)
     simulator.run()
@@ -53,7 +53,7 @@ def test_both_engines_compute_alike(seed):
 
 
 def run_long(engine, seed):
-    """All changes of a design with one clock on an engine, and values in between."""
+    """Returns all changes of a design with one clock on an engine, and values at some cycles."""
     dut, log, changes = RandomDesign(seed, one_clock=True), [], []
     simulator = Simulator(dut, engine=engine)
 

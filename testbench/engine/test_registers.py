@@ -1,4 +1,6 @@
-"""How a compiled model finds the next values of registers: at once or at the end of an edge, under which conditions."""
+"""The next values of registers in a compiled model: written immediately or at the end of an edge,
+and under which conditions.
+"""
 
 import pytest
 
@@ -10,7 +12,7 @@ from sim.engine.wakes import Wakes
 
 
 class Machine:
-    """Registers of 8 bits in the first places, then inputs of one bit."""
+    """Registers of 8 bits in the first states, followed by inputs of one bit."""
 
     def __init__(self, registers=4, inputs=2, widths=None):
         self.graph = Graph()
@@ -25,7 +27,7 @@ class Machine:
         self.wakes = Wakes()
 
     def sources(self, node):
-        """The places of states that a node is made of."""
+        """Returns the numbers of the states that a node depends on."""
         if node in self.place_of:
             return {self.place_of[node]}
         found = set()
@@ -34,7 +36,7 @@ class Machine:
         return found
 
     def function(self, words, late=(), number=7):
-        """The statements of a function, by line and without the first indent."""
+        """Returns the statements of a function, one for each line, without their first indentation."""
         registers = Registers(
             self.graph, Expressions(self.graph, {}, self.place_of), self.place_of, self.wakes,
             self.sources, set(self.inputs), self.widths, late,
@@ -58,7 +60,9 @@ def test_a_register_that_keeps_its_value_has_no_statement():
 
 
 def test_a_register_that_is_read_later_takes_its_value_at_the_end_of_the_edge():
-    """In a ring the first one waits; the others need not, as all that read them are done."""
+    """In a ring the first register is delayed; the others need not be, because all their readers
+    precede them.
+    """
     one = Machine()
     r = one.registers
     ring = [(0, r[2]), (1, r[0]), (2, r[1])]
@@ -161,7 +165,7 @@ def test_both_sides_of_a_condition_and_the_words_without_it():
 
 
 def test_a_reset_by_an_input_is_a_condition():
-    """A word that is 0 under an input, and a bit that is 1 there; in either order."""
+    """A word that is cleared, or a bit that is set, while an input is 1; in either order."""
     one = Machine(widths=[8, 8, 8, 1, 1, 1])
     graph, r, reset = one.graph, one.registers, one.inputs[0]
     free = graph.add("not", 1, reset)
@@ -196,7 +200,7 @@ def test_a_reset_by_an_input_is_a_condition():
 
 
 def test_what_one_side_of_a_condition_reads_delays_the_other_alike():
-    """A word that a later one of the same side reads waits, on both sides."""
+    """A word that is read later on the same side is delayed on both sides."""
     one = Machine()
     graph, r, condition = one.graph, one.registers, one.inputs[0]
     words = [

@@ -1,4 +1,6 @@
-"""The order in which words are computed: what is kept, what a cluster depends on, what is computed on access only."""
+"""The order in which words are computed: which are stored, the dependencies of a cluster, and words
+computed on access only.
+"""
 
 from itertools import pairwise
 from random import Random
@@ -18,7 +20,7 @@ def scheduled(graph, nexts=(), roots=(), shown=(), modules=None):
     return Schedule(graph, modules or [0] * len(graph.nodes), nexts, roots, shown)
 
 
-# What nodes are made of
+# Operands of nodes
 
 
 def test_operands_are_all_nodes_that_a_node_is_made_of():
@@ -78,7 +80,7 @@ def test_the_bits_of_words_that_an_expression_depends_on():
     assert scheduled(graph).reads(graph.add("slice", 1, picked, 6)) == {index: 3, a: 64, b: 64}
 
 
-# What is kept
+# Stored words
 
 
 def test_words_that_are_needed_twice_are_kept_and_others_are_part_of_an_expression():
@@ -155,7 +157,7 @@ def test_words_that_are_kept_are_no_operations_of_an_expression():
 
 
 def chain(graph, a, count):
-    """Words that are each computed from the one before and shown."""
+    """Returns words that are each computed from the previous one, and are all outputs."""
     found = []
     for _ in range(count):
         a = graph.add("neg", 8, a)
@@ -236,7 +238,7 @@ def test_the_bits_and_memories_that_a_cluster_depends_on_are_those_of_all_its_wo
     found = scheduled(graph, roots=words)
     (cluster,) = found.clusters
     assert cluster.reads == {a: 0x1F, b: 0xFF} and cluster.memories == {5, 6}
-    assert found.memories(words[2]) == set()  # what it reads is kept
+    assert found.memories(words[2]) == set()  # what it reads is stored
     assert found.memories(words[3]) == {6}
     other = scheduled(graph, nexts=[words[0], words[1]])
     assert other.needs(words[:2]) == ({a: 0x1F}, set())
@@ -268,14 +270,14 @@ def test_every_word_comes_behind_those_that_it_needs():
             assert set(found.sources(node)) <= done
 
 
-# The order of registers
+# Order of registers
 
 
 def test_a_function_comes_before_those_that_change_what_it_reads():
     for seed in range(20):
         random = Random(seed)
         order = random.sample(range(10), 10)
-        reads = {  # each reads what later ones change
+        reads = {  # each reads words that later ones change
             100 + one: {*random.sample(order[at + 1 :], min(2, 9 - at)), 50, one}
             for at, one in enumerate(order)
         }
@@ -287,7 +289,7 @@ def test_a_function_comes_before_those_that_change_what_it_reads():
 
 
 def test_in_a_ring_the_function_that_others_need_least_comes_first():
-    """Its words are read by others least often; places that no function changes do not count."""
+    """Its words are the least read by others; states that no function changes do not count."""
     reads = {10: {2}, 11: {2}, 12: {2, 7}, 20: {0}, 30: {5}}
     first, second, third = [(0, 10), (1, 11)], [(2, 20), (3, 12)], [(4, 30)]
     assert readers_first([second, first], reads.__getitem__) == [first, second]

@@ -1,4 +1,6 @@
-"""A compiled model's values as a simulation sees them: signals, clocks, memories, changes; without a compiled model."""
+"""Access of a simulation to the values of a compiled model, which is a fake: signals, clocks,
+memories, changes.
+"""
 
 import ctypes
 from array import array
@@ -17,7 +19,7 @@ from testbench.fakes import fake
 
 
 class Words:
-    """The kept words and rows of a model, and what it was told about them."""
+    """The stored words and memory rows of a model; it records the calls that change them."""
 
     def __init__(self, words=(), rows=()):
         self.words, self.rows = list(words), list(rows)
@@ -172,11 +174,11 @@ def test_rows_that_a_testbench_writes_are_applied_on_commit():
     assert state.commit() is False and words.rows[0] == 0
 
 
-# The model
+# Model
 
 
 class Library:
-    """The functions of a compiled model: calls are noted, results are those of ``results``."""
+    """The functions of a compiled model: calls are recorded, results are those of ``results``."""
 
     def __init__(self):
         self.calls: list[Any] = []

@@ -1,4 +1,4 @@
-"""Switches of a netlist: which arms can be taken together, and what they choose for each number."""
+"""Switches of a netlist: which arms can be evaluated together, and their result for each value."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sim.engine.switches import Switches, arms_by_number
 
 
 class Chosen(wiring.Component):
-    """One of several numbers by the patterns of a value, or by none of them."""
+    """One of several numbers, selected by the patterns of a value, or the default."""
 
     def __init__(self, width, patterns, default=False):
         super().__init__({"value": In(width), "result": Out(8)})
@@ -34,7 +34,7 @@ class Chosen(wiring.Component):
 
 
 def switches_of(*arguments):
-    """The switches of a design, its priority cell, and the nets of its arms."""
+    """Returns the switches of a design, its priority cell, and the nets of its arms."""
     dut = Chosen(*arguments)
     netlist = to_netlist(with_ports(Fragment.get(dut, None).prepare()))
     number, cell = max(
@@ -45,7 +45,7 @@ def switches_of(*arguments):
 
 
 def arm(netlist, number):
-    """The net of one output of a cell."""
+    """Returns the net of one output of a cell."""
     return next(
         net
         for cell in netlist.cells
@@ -94,7 +94,7 @@ def test_a_wider_switch_and_one_with_a_default_do_not_choose_by_number():
 
 
 def two_values():
-    """A priority cell whose arms look at two values, with the switches of its netlist."""
+    """Returns a priority cell whose arms test two values, with the switches of its netlist."""
     netlist, _, cell, _ = switches_of(4, [["00--"], ["01--"], ["1---"], ["011-"]])
     third = netlist.cells[cell.inputs[2].cell]
     third.value = type(third.value)(reversed(list(third.value)))

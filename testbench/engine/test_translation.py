@@ -1,4 +1,4 @@
-"""What a compiled model would compute: the graph of a design, evaluated in Python, against pysim."""
+"""The graph of a design, evaluated in Python, against pysim."""
 
 from random import Random
 
@@ -20,7 +20,7 @@ STEPS = 6
 
 
 class Translated:
-    """The graph of a design, and where its signals and memories are."""
+    """The graph of a design, and the locations of its signals and memories."""
 
     def __init__(self, dut):
         self.design = Fragment.get(dut, None).prepare()
@@ -52,7 +52,9 @@ class Translated:
         }
 
     def states(self, values):
-        """The kept words from the values of signals that are no combinational ones."""
+        """Returns the stored words for given values of signals; combinational signals are not
+        stored.
+        """
         found = [0] * len(self.lowering.states)
         combinational = driven_signals(self.design, "comb")
         for (signal, place), seen in zip(self.places, values, strict=True):
@@ -67,7 +69,7 @@ class Translated:
         return found
 
     def signals(self, value):
-        """The values of signals from those of nodes."""
+        """Returns the values of signals for given values of nodes."""
         return [
             place.constant
             | sum(
@@ -78,7 +80,7 @@ class Translated:
         ]
 
     def after_an_edge(self, value, states, rows):
-        """Kept words and rows behind the clock's edge, from the effects of the design."""
+        """Returns stored words and rows after the clock's edge, from the effects of the design."""
         found, later = list(states), {cell: list(table) for cell, table in rows.items()}
         for one in self.effects.nexts:
             found[one.place] = value(one.node)
@@ -106,7 +108,7 @@ class Translated:
         return found, later
 
     def _write(self, table, nodes):
-        """Writes the words of a row by their masks."""
+        """Writes the words of a row under their masks."""
         address, *words = nodes
         if address < len(table):
             for index, (data, mask) in enumerate(zip(words[::2], words[1::2], strict=True)):
@@ -115,8 +117,10 @@ class Translated:
 
 
 def compared(made, drive, one_clock=True):
-    """Compares values in each cycle, and words and rows behind each edge if all are of one clock; returns how many
-    signals had more than one value.
+    """Compares values in each cycle, and words and rows after each edge if the design has one
+    clock.
+
+    Returns how many signals had more than one value.
     """
     names = [signal.name for signal, _ in made.places]
     seen = []

@@ -1,4 +1,4 @@
-"""Which functions a compiled model calls again when a word changes: the statements and the tables that say so."""
+"""The functions that a compiled model calls again when a word changes: statements and tables."""
 
 import re
 from itertools import pairwise
@@ -11,7 +11,7 @@ EVERY = (1 << 64) - 1
 
 
 def noted(*readers):
-    """Readers of words: function, place, and which bits it reads."""
+    """Returns readers of words: function, state, and the bits that it reads."""
     wakes = Wakes()
     for reader in readers:
         wakes.note(*reader)
@@ -62,7 +62,7 @@ def test_one_reader_can_be_left_out():
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_six_groups_of_bits_are_tested_and_the_widest_of_more_are_not(whole):
-    """A word's change may wake a function that did not need it, but never fail to."""
+    """A word's change may wake a function without need, but must wake every function that needs it."""
     readers = [(number, 5, (1 << number + 1) - 1) for number in range(8)]
     wakes = noted(*readers, *([(40, 5, -1)] if whole else []))
     found = wakes.change(5, "v", 20)
@@ -143,7 +143,7 @@ def test_flags_of_many_words_are_not_collected():
 
 
 def table(text, name):
-    """By owner: the bits and the functions of its entries."""
+    """Returns the bits and functions of a table's entries, by owner."""
     (starts,) = re.findall(rf"uint32_t {name}_starts\[\] = {{ ([\d, ]+) }};", text)
     (rows,) = re.findall(rf"entry {name}_entries\[\] = {{ (.*) }};", text)
     ends = [int(start) for start in starts.split(", ")]

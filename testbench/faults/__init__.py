@@ -1,13 +1,14 @@
-"""Faults from outside: memory that answers with errors or late, launch descriptors that are wrong, damaged files.
+"""External faults: memory that answers with errors or late, invalid launch descriptors, damaged
+files.
 
 ==============  ======================================================================================================
 file            content
 ==============  ======================================================================================================
-victim          a program that needs memory in every way, with a trap handler that ends warps that fail
+victim          a program with all kinds of memory accesses, with a trap handler that ends warps with errors
 memory_errors   any answer of memory is an error, or late
-descriptors     each field of a launch descriptor is made wrong, one at a time
-files           what reads files that a user gives
+descriptors     each field of a launch descriptor is made invalid, one at a time
+files           readers of files from users
 check           memory and descriptors: ``python -m testbench.faults.check``
-guided          files, changed where it counts: ``python -m testbench.faults.guided``
+guided          files, changed under coverage guidance: ``python -m testbench.faults.guided``
 ==============  ======================================================================================================
 """

@@ -1,8 +1,8 @@
-"""Checks the machine under faults from outside: ``python -m testbench.faults.check --all``.
+"""Checks the machine under external faults: ``python -m testbench.faults.check --all``.
 
 For any answers of memory, with any delay, and for any launch descriptor: a program ends or is held
-with the right error, leaves no wrong result, and the machine takes the next one. Exit code 1:
-something is wrong.
+with the correct error, leaves no wrong result, and the machine accepts the next one. Exit code 1: a
+check has failed.
 """
 
 import sys
@@ -19,12 +19,12 @@ from testbench.faults.memory_errors import MemoryErrors
 __all__ = ["check", "main"]
 
 _ERRORS, _LATE_RUNS, _DESCRIPTORS = 24, 2, 12
-"""What the short form checks of each."""
+"""Numbers of checks of each kind in the short form."""
 _ALL_LATE_RUNS = 40
 
 
 def check(bench: Bench) -> None:
-    """Some of it, or if the bench is thorough all."""
+    """Runs some of the checks, or all if the bench is thorough."""
     params = PRESETS["tiny"]
     machine = MemoryErrors(params, bench.engine)
     numbers = list(range(machine.requests))
@@ -45,7 +45,7 @@ def check(bench: Bench) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command; returns its exit code."""
+    """Runs the command and returns the exit code."""
     parser = Parser(
         "testbench.faults.check", "Checks the machine under faults from outside.", "--all"
     )

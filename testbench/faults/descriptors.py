@@ -1,4 +1,4 @@
-"""Each field of a launch descriptor is made wrong, one at a time."""
+"""Each field of a launch descriptor is made invalid, one at a time."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -16,16 +16,16 @@ from testbench.faults.victim import THREADS, UNTOUCHED, Victim, victim
 __all__ = ["Wrong", "check_descriptors", "wrong_values"]
 
 Wrong = tuple[str, int, int]
-"""A field's name, which of several, and its value."""
+"""A field's name, its index if there are several, and its value."""
 _PATIENCE = 6_000
-"""Cycles after which a grid that still runs may be one of many CTAs."""
+"""Number of cycles after which a grid that still runs may be one of many CTAs."""
 _LIMIT = 60_000
 _STARTS = frozenset({"CTA_RASTER_WIDTH", "CTA_RASTER_HEIGHT", "CTA_RASTER_DEPTH"})
-"""Fields by which a grid may be too large to wait for."""
+"""Fields that can make a grid too large to wait for its end."""
 
 
 def wrong_values(source: Random) -> Iterator[Wrong]:
-    """Of each field: nothing, everything, something."""
+    """Yields for each field: all zeros, all ones, a random value."""
     for name, field in QMD.items():
         for index in range(field.count):
             for value in dict.fromkeys(
@@ -37,8 +37,9 @@ def wrong_values(source: Random) -> Iterator[Wrong]:
 def check_descriptors(
     bench: Bench, params: SmParams, engine: type[Engine], wrongs: Iterable[Wrong]
 ) -> None:
-    """Launches with a descriptor of which one field is wrong. The grid is rejected, ends, or is held by an error; a
-    right one that comes next does what it should. Only one that is too large, or held, needs the machine's reset.
+    """Launches descriptors with one invalid field. The grid is rejected, ends, or is held by an
+    error, and the next valid one must succeed. Only a grid that is too large, or held, needs the
+    machine's reset.
     """
     hardware, waiting = Hardware(params, engine), list(wrongs)
     while waiting:
@@ -50,7 +51,7 @@ def check_descriptors(
 async def _launch_wrong_ones(
     bench: Bench, made: Victim, waiting: list[Wrong], host: HardwareHost
 ) -> None:
-    """Takes from those that wait, until the machine needs its reset."""
+    """Launches descriptors from ``waiting`` until the machine needs its reset."""
     await wait(host, grid_over, _LIMIT)
     right = await host.read("QMD_ADDRESS_A") << 32 | await host.read("QMD_ADDRESS_B")
     content = int.from_bytes(host.memory.read(right, QMD_BYTES), "little")

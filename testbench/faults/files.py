@@ -1,4 +1,4 @@
-"""Files that a user gives: with any content they are read, or refused in one line."""
+"""Files from users: with any content they are read, or refused with a message of one line."""
 
 from collections.abc import Callable, Iterator
 
@@ -17,14 +17,18 @@ from testbench.programs import PROGRAMS
 __all__ = ["READERS", "read_or_refuse", "samples"]
 
 NAME = "x"
-"""What files are called in messages."""
+"""Name of the files in messages."""
 _LONGEST = 1000
-"""Letters of a line that people read."""
+"""Largest number of characters of a readable line."""
 
 
 def read_or_refuse(kind: str, content: bytes) -> bool:
-    """Does with a file what commands do with one of its kind, of :data:`READERS`; whether it was read. AssertionError
-    when it is refused, but not in one line; any other exception is a fault of the reader."""
+    """Processes a file as commands process one of its kind, of :data:`READERS`; returns whether it
+    was read.
+
+    Raises AssertionError if it is refused with more than one line; any other exception is an error
+    of the reader.
+    """
     try:
         READERS[kind](content)
     except ProgramError as error:
@@ -35,12 +39,12 @@ def read_or_refuse(kind: str, content: bytes) -> bool:
 
 
 def samples(kind: str) -> Iterator[bytes]:
-    """Files of a kind, smallest first."""
+    """Yields files of a kind, smallest first."""
     yield from sorted((path.read_bytes() for path in PROGRAMS.rglob(f"*.{kind}")), key=len)
 
 
 def _use(file: ObjectFile) -> None:
-    """Launches each kernel of a file, with zeros for its parameters."""
+    """Prepares a launch of each kernel of a file, with zeros for its parameters."""
     module = load(file)
     for name, kernel in module.kernels.items():
         prepare(module, [Scalar(0, parameter.size) for parameter in kernel.parameters], entry=name)
@@ -62,4 +66,4 @@ def _ptx(content: bytes) -> None:
 
 
 READERS: dict[str, Callable[[bytes], None]] = {"cubin": _cubin, "sass": _sass, "ptx": _ptx}
-"""What reads a file of each kind: ProgramError when there is no program in it."""
+"""Reader of each kind of file, which raises ProgramError if the file has no program."""

@@ -1,8 +1,8 @@
-"""Files that are damaged where it counts: ``python -m testbench.faults.guided sass --seconds 60``.
+"""Coverage-guided damage of files: ``python -m testbench.faults.guided sass --seconds 60``.
 
-Atheris changes files of this project at random and keeps those that reach other places of their
-readers. Exit code 1: a file was neither read nor refused in one line; it is kept. 2: it could not
-run; one line on stderr has the reason.
+Atheris changes files of this project at random and keeps those that reach new code of their
+readers. Exit code 1: a file was neither read nor refused in one line; it is kept. 2: the check is
+not possible; one line on stderr has the reason.
 """
 
 import os
@@ -22,16 +22,17 @@ from sim.support.command import CommandError, Parser, make_folder, print_text
 __all__ = ["main", "outcome"]
 
 _SAMPLES, _LONGEST = 60, 1 << 14
-"""Files to begin with, and bytes of the longest one."""
+"""Number of initial files, and size of the longest one in bytes."""
 _SLOW = 60
-"""Seconds after which a file takes too long to read."""
+"""Time limit in seconds for reading a file."""
 _TOLD = 2_000
-"""Letters of what libFuzzer has said last, when it says nothing that is known here."""
+"""Number of characters of libFuzzer's last output that are shown if it has no known message."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
-    # Not at the top: the process that reads begins with this module, and instruments what it imports then.
+    """Runs the command and returns the exit code."""
+    # Not at the top: the process that reads begins with this module, and instruments what it
+    # imports afterwards.
     from testbench.faults.files import READERS
 
     parser = Parser(
@@ -100,7 +101,7 @@ def outcome(kind: str, ended_well: bool, said: str) -> int:
 
 
 def _read_changed(chosen: Any, scratch: Path, log: Path) -> None:
-    """Reads changed files until time is up, or one is a fault's; ends the process, which is libFuzzer's way."""
+    """Reads changed files until the time limit or the first error; libFuzzer then ends the process."""
     with log.open("wb") as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())

@@ -1,4 +1,4 @@
-"""Any answer of memory is an error, or late."""
+"""Each answer of memory in turn is an error, or late."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,17 +18,17 @@ from testbench.words import contents
 __all__ = ["LATE", "MemoryErrors"]
 
 LATE = 10_000
-"""Cycles by which answers are late."""
+"""Number of cycles by which answers are late."""
 _LIMIT = 400_000
-"""Cycles in which a program ends, or is held, with any answers of memory."""
+"""Number of cycles in which a program ends, or is held, with any answers of memory."""
 
 
 class MemoryErrors:
-    """A machine whose memory is in trouble.
+    """A machine whose memory has faults.
 
     Attributes:
-        requests: Made to memory until the program has ended, when nothing is wrong.
-        cycles: Played so far.
+        requests: Number of requests to memory of a program without faults.
+        cycles: Number of cycles simulated so far.
     """
 
     def __init__(self, params: SmParams, engine: type[Engine]) -> None:
@@ -38,8 +38,10 @@ class MemoryErrors:
         self._play(lambda _number: ON_TIME)
 
     def _play(self, trouble: Callable[[int], Trouble], *, handler: bool = True) -> str:
-        """Plays the program once, and again if the first one has ended; says how the first one ended: ``ok``, the
-        error, or what rejected it. ValueError when it did not end, or did what it must not do.
+        """Runs the program once, and again if the first run has ended; returns the outcome of the
+        first run: ``ok``, the error, or the reason of its rejection.
+
+        Raises ValueError if it did not end, or had a wrong effect.
         """
         made, ended = victim(handler=handler), []
         self._hardware.trouble = trouble
@@ -79,7 +81,9 @@ class MemoryErrors:
         return ended[0]
 
     def check_error(self, bench: Bench, number: int, *, handler: bool = True) -> None:
-        """The answer to request ``number`` is an error: MMU_FAULT, a rejection, or it does not matter."""
+        """The answer to request ``number`` is an error: the outcome must be MMU_FAULT, a rejection,
+        or success if it does not matter.
+        """
         what = (
             f"request {number} answered with an error, {'with' if handler else 'without'} a handler"
         )
@@ -92,7 +96,7 @@ class MemoryErrors:
         bench.checked(f"memory errors that end with {ended}")
 
     def check_late(self, bench: Bench, numbers: Iterable[int]) -> None:
-        """The answers to these requests are late: the result is the same."""
+        """The answers to these requests are late: the result must be the same."""
         late = frozenset(numbers)
         try:
             ended = self._play(lambda at: Trouble(late=LATE * (at in late)))
@@ -107,7 +111,7 @@ async def _over_or_held(host: HardwareHost) -> bool:
 
 
 async def _end(host: HardwareHost) -> str:
-    """How a grid has ended."""
+    """Returns how a grid has ended."""
     rejection = LaunchRejection(await host.field("STATUS", "REJECTION"))
     if rejection is not LaunchRejection.NONE:
         return rejection.name

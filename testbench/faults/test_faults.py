@@ -1,4 +1,4 @@
-"""Faults from outside: the testbench, shorter; that it sees what is wrong; files that are damaged."""
+"""External faults: a shorter form of the testbench; that it detects errors; damaged files."""
 
 import re
 from functools import partial
@@ -37,7 +37,9 @@ CUBINS = (
 )
 TEXT = random_program(Random(7), 8, flow=True).text
 _HEADER_AT, _HEADER_BYTES, _COUNT_AT = 40, 64, 60
-"""Where an ELF file of 64 bits says where its table of sections is; a section's header; where it says how many."""
+"""ELF64 offset of the section table's address, size of a section header, offset of the number of
+sections.
+"""
 
 passes = partial(simulation.passes, "faults")
 
@@ -92,7 +94,7 @@ def test_every_field_of_a_descriptor_is_wrong_once():
 
 
 def swapped(content: bytes, one: int, other: int) -> bytes:
-    """An ELF file with two of its sections' headers in each other's place."""
+    """Returns an ELF file with two of its section headers exchanged."""
     table = int.from_bytes(content[_HEADER_AT : _HEADER_AT + 8], "little")
     count = int.from_bytes(content[_COUNT_AT : _COUNT_AT + 2], "little")
     headers = [
@@ -105,7 +107,7 @@ def swapped(content: bytes, one: int, other: int) -> bytes:
 
 
 def flipped(content: bytes, bits: list[int]) -> bytes:
-    """With some bits inverted."""
+    """Returns the content with some bits inverted."""
     damaged = bytearray(content)
     for bit in bits:
         damaged[bit // 8 % len(damaged)] ^= 1 << bit % 8

@@ -1,4 +1,4 @@
-"""A program that needs memory in every way, with a trap handler that ends warps that fail."""
+"""A program with all kinds of memory accesses, and a trap handler that ends warps with errors."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ __all__ = ["THREADS", "UNTOUCHED", "Victim", "victim"]
 
 THREADS = 64
 UNTOUCHED = 0xEEEE_EEEE
-"""What a result is before a thread has stored it."""
+"""Initial value of a result, before a thread has stored it."""
 _WORDS = 64
 _TEXT = f"""
 .kernel k
@@ -73,14 +73,14 @@ _HANDLER = (
 
 @dataclass(frozen=True)
 class Victim:
-    """A launch, and the words that its threads store when nothing is wrong."""
+    """A launch, and the words that its threads store if there is no fault."""
 
     launch: Launch
     expected: tuple[int, ...]
 
 
 def victim(*, handler: bool = True) -> Victim:
-    """The program; without a ``handler`` warps that fail are paused."""
+    """Returns the program; without ``handler`` warps with errors are paused."""
 
     def made() -> Launch:
         values = b"".join(

@@ -1,2 +1,3 @@
-"""Theorems about the hardware, one a file: its docstring states what is proved. ``python -m
-sim.prove`` proves them."""
+"""Theorems about the hardware, one in each file, stated in its docstring. ``python -m sim.prove``
+proves them.
+"""

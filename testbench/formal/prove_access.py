@@ -1,32 +1,33 @@
-"""What each thread of an instruction accesses is handed on once, and the instruction ends once, before the next begins.
+"""The access stage passes on each access of an instruction's threads once, and ends each
+instruction once, in order.
 
-Instructions of any kind arrive in the eight slots, with any threads that access memory, local
-memory or shared memory at any places, with errors or without, or with nothing to do; early results,
-before all of an instruction's addresses are judged, arrive at any time. The miss queue takes lines,
-the crossbar takes beats, the atomic operations take threads when they like. Of one slot, and of one
-thread, whichever they are:
+Instructions of any kind arrive in the eight slots, with any set of threads that access global,
+local or shared memory at any addresses, with or without errors, or without any access. Early
+results, before all addresses of an instruction were checked, arrive at any time. The miss queue
+accepts lines, the crossbar accepts beats and the atomic operations accept threads at any time. For
+any one slot and any one thread:
 
-1. A thread that accesses memory, its own or everybody's, is handed on with one line, which is that of its place; if the
-   instruction has an error, the threads below the failing one alone. Other threads never are.
-2. All threads of the same line are handed on with it, and every line has some. A line that is
+1. A thread that accesses global or local memory is passed on with one line, the line of its
+   address; if the instruction has an error, only threads below the failing one are. Other threads
+   never are.
+2. All threads of the same line are passed on with it, and every line has some. A line that is
    announced early is the line that is found.
-3. Each word of a thread that accesses shared memory, or that shuffles, passes once, in order; an
-   atomic operation in
-   shared memory is handed on once. That is behind all lines of the instruction, and not if one of those had a fault or
-   an address was wrong.
-4. An instruction ends once: with its last line, its last beat, its operations, or since there is nothing more to do;
-   and all its threads have been handed on then. The one in the next slot begins behind it.
-5. A line is found within two cycles more than a warp has beats, except those in which the one
-   before waits to be
-   taken; and the next instruction begins when its addresses are judged and the lines before are
-   taken. So instructions end.
-6. What is offered to the miss queue is what that assumes.
+3. Each word of a thread that accesses shared memory, or that shuffles, is passed on once, in order;
+   an atomic operation in shared memory is passed on once. Both follow all lines of the instruction,
+   and are suppressed if one of these had a fault or an address was wrong.
+4. An instruction ends once: with its last line, its last beat, its operations, or because nothing
+   remains; all its threads have been passed on then. The instruction in the next slot begins after
+   it.
+5. A line is found within two cycles more than a warp has beats, except for cycles in which the
+   previous line waits to be accepted. The next instruction begins when its addresses are checked
+   and the previous lines accepted. So instructions end.
+6. The lines offered to the miss queue satisfy its assumptions.
 
-Assumed: an instruction arrives in a slot when the one before has ended there and nothing of it is
-offered; the results of its addresses are consistent (`_well`); places and instructions do not
-change; and, for the other slots, that an early line is found before the end, as is shown for the
-one. Addresses of lines have five bits here: they are compared and handed on, and that many may all
-be different.
+Assumed: an instruction arrives in a slot when the previous one has ended there and nothing of it is
+offered; the results of its addresses are consistent (`_well`); addresses and instructions do not
+change; and, for the other slots, an early line is found before the end, as is proved for the
+observed slot. Addresses of lines have five bits here: they are only compared and passed on, and 32
+of them may all differ.
 """
 
 from typing import Any
@@ -50,7 +51,9 @@ _BITS = slot_bits(_PARAMS)
 _SLOTS = 1 << _BITS
 _LANES = _PARAMS.lanes
 _PLACE_BITS = ceil_log2(WARP_THREADS)
-"""Lines are compared and handed on: as many as there are threads are any ones."""
+"""Width of line addresses: lines are only compared and passed on, and each thread may have another
+one.
+"""
 
 
 def _bit(bits: Any, number: Any) -> Value:
@@ -58,7 +61,7 @@ def _bit(bits: Any, number: Any) -> Value:
 
 
 class _Spec(Elaboratable):
-    """The access stage."""
+    """The access stage and its assertions."""
 
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
@@ -92,7 +95,7 @@ class _Spec(Elaboratable):
         return m
 
     def _surround(self, m: Module, past: Past) -> None:
-        """Instructions, one at a time in each slot, and the receiver of found lines."""
+        """Drives instructions, one at a time in each slot, and the receiver of found lines."""
         dut, slot = self.dut, self.slot
         free(m, dut)
         instruction, judged, early = dut.instruction, dut.judged, dut.early
@@ -100,7 +103,7 @@ class _Spec(Elaboratable):
         self.here = here
         same = ~past.valid | (past(dut.slot) != dut.slot)
 
-        # Places of the instruction that is taken.
+        # Addresses of the instruction that is accepted
         places: Any = Signal(data.ArrayLayout(_PLACE_BITS, WARP_THREADS))
         free(m, places)
         m.d.comb += [
@@ -157,7 +160,7 @@ class _Spec(Elaboratable):
         with m.Elif(ends):
             m.d.sync += [came.eq(0), over.eq(1), self.shuffled.eq(self.shuffles)]
 
-        # What it is, and what comes of its addresses.
+        # The instruction, and the results of its addresses
         free(m, self.shuffles, self.modifies)
         m.d.comb += [
             Assume(
@@ -175,7 +178,7 @@ class _Spec(Elaboratable):
         ]
 
     def _well(self, what: Any, said: Any) -> Value:
-        """What is judged fits together."""
+        """Returns whether the results of the address checks are consistent."""
         memory, local, shared = what.sets.memory, what.sets.local, what.sets.shared
         some = Cat(memory.any(), local.any() & ~self.shuffles, shared.any())
         below = Cat(~what.bad | (number < what.thread) for number in range(WARP_THREADS))
@@ -192,7 +195,7 @@ class _Spec(Elaboratable):
         )
 
     def _sets(self) -> tuple[Value, Value, Value]:
-        """Whether the thread accesses memory, local memory, shared memory."""
+        """Returns whether the thread accesses memory, local memory, shared memory."""
         what, thread = self.entry, self.thread
         shuffled = Mux(self.over, self.shuffled, self.shuffles)
         does = (self.came | self.over) & ~self.is_idle & (~what.bad | (thread < what.thread))
@@ -204,7 +207,7 @@ class _Spec(Elaboratable):
         )
 
     def _show_found(self, m: Module, past: Past) -> None:
-        """Lines."""
+        """Asserts the statements about lines."""
         dut, at, here, thread = self.dut, self.at, self.here, self.thread
         found = dut.found.payload
         done, waiting, left = dut.done_sets.as_value(), dut.pending, dut.pending_beats
@@ -238,7 +241,7 @@ class _Spec(Elaboratable):
         claim(m, ~(self.came & (self.said | self.over)), "it has come after that")
         which = Mux(done[2], shared, Mux(done[1], local, memory))
 
-        # Of the thread: handed on, offered, collected, or it waits.
+        # The thread's access: passed on, offered, collected, or waiting
         taken, line_taken = Signal(), Signal()
         offered = (
             dut.found.valid
@@ -275,7 +278,7 @@ class _Spec(Elaboratable):
             when=self.came & ~(here & (memory & done[0] | local & done[1])),
         )
 
-        # Its line: that of the lowest thread of those that wait; all others of it are found.
+        # Its line: the line of the lowest waiting thread; all other threads of this line are found
         mark, leader, picking = self.places[thread], Signal(range(WARP_THREADS)), dut.candidates
         beat = thread[ceil_log2(_LANES) :]
         all_hits = Cat(hits & of.replicate(_LANES) for of in hit_beat)
@@ -361,7 +364,7 @@ class _Spec(Elaboratable):
         )
 
     def _show_end(self, m: Module, past: Past) -> None:
-        """Words of shared memory, operations, and the end."""
+        """Asserts the statements about words of shared memory, operations, and the end."""
         dut, at, here, thread = self.dut, self.at, self.here, self.thread
         beat, lane = thread[ceil_log2(_LANES) :], thread[: ceil_log2(_LANES)]
         waiting, left, step = dut.pending, dut.pending_beats, dut.word
@@ -369,7 +372,7 @@ class _Spec(Elaboratable):
         job, atomic, found, words = dut.job, dut.atomic, dut.found, dut.instruction.words
         ends = dut.ends
 
-        # Words pass in order.
+        # Words are passed on in order
         count = Signal(3)
         sent = here & job.valid & job.ready
         in_it = (job.payload.beat == beat) & _bit(job.payload.lanes, lane)
@@ -427,7 +430,7 @@ class _Spec(Elaboratable):
             when=here & (job.valid | atomic.valid),
         )
 
-        # It ends once.
+        # It ends once
         ended, finishes = Signal(2), dut.finished.valid & (dut.finished.payload == self.slot)
         offered = found.valid & found.payload.complete & (found.payload.slot == self.slot)
         last = offered & found.payload.last
@@ -462,7 +465,7 @@ class _Spec(Elaboratable):
         can_happen(m, here & ends & shared & _bit(dut.fault, self.slot), "a fault rules it out")
 
     def _show_offers(self, m: Module, past: Past) -> None:
-        """What the miss queue assumes of lines that are found."""
+        """Asserts the miss queue's assumptions about found lines."""
         dut, at, here = self.dut, self.at, self.here
         valid, found = dut.found.valid, dut.found.payload
         waits, sets = past(valid & ~dut.found.ready), self.entry.sets
@@ -503,8 +506,9 @@ class _Spec(Elaboratable):
         )
 
     def _show_bound(self, m: Module, past: Past) -> None:
-        """``spent``: cycles since the last line was found, except those in which it waits to be
-        taken."""
+        """Asserts the bound. ``spent``: cycles since the last line was found, except those in which
+        it waits to be accepted.
+        """
         dut, at, here, spent = self.dut, self.at, self.here, Signal(5)
         collects, free_ = at("PICK", "COLLECT", "COLLECTED"), dut.is_announced | ~dut.found.valid
         with m.If(~collects | dut.line_is_complete):

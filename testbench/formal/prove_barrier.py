@@ -1,23 +1,23 @@
-"""No warp passes a CTA barrier before all participants have arrived; then all that wait there are
+"""No warp passes a CTA barrier before all participants have arrived; then all waiting warps are
 released together, within a bounded time.
 
 Two warps, of one CTA or two, begin, execute BAR, B2R and R2B in any order and with any operands,
-are withdrawn from where they wait, and end, at any time. Of one barrier, whichever it is,
-BAR.SYNCALL's among them, is shown, as long as no R2B sets it:
+are withdrawn while they wait, and end, at any time. For any one barrier, BAR.SYNCALL's included,
+while no R2B sets it:
 
-1. It releases warps only when as many have arrived, without those that were withdrawn, as its last
-   arrival named:
-   that count, or all warps of the CTA that live or are still to begin.
-2. Then all that wait there continue, in the same cycle; no other warp does, except one whose
-   instruction is over and makes none
-   wait.
-3. When the unit looks for its next task, too few have arrived, unless the CTA has lost a warp, and its barriers were
-   not checked since. They are, before any other instruction is taken but in the very next cycle.
-4. A task has its end: an instruction after 6 cycles, a withdrawal after 7, the barriers of a CTA after 6 each and 3
-   more; where results are noted, a cycle more for each warp, and another one. Cycles of launches are not counted, and
-   those in which the lanes do not take B2R's write.
+1. It releases warps only when the number of arrivals, without withdrawn ones, is the number that
+   its last arrival named: that count, or all warps of the CTA that are live or about to begin.
+2. Then all warps that wait there continue, in the same cycle; no other warp does, except one whose
+   instruction has ended without a wait.
+3. When the unit selects its next task, too few warps have arrived, unless the CTA has lost a warp
+   since its barriers were checked. They are checked before any other instruction is accepted,
+   except in the very next cycle.
+4. Tasks are bounded: an instruction takes 6 cycles, a withdrawal 7, the barriers of a CTA 6 each
+   and 3 more. Recording of results adds a cycle for each warp, and another one. Cycles of launches
+   are not counted, nor are those in which the lanes do not accept B2R's write.
 
-What comes is what the unit's queue hands on; that this is in order is another theorem.
+The unit's inputs are those that its queue passes on; that the queue keeps their order is another
+theorem.
 """
 
 from collections.abc import Callable
@@ -45,13 +45,13 @@ _PARAMS = PRESETS["tiny"]
 _WARPS = _PARAMS.warps
 _PLACES = SYNCALL_BARRIER + 1
 _ONE_BARRIER = 6 + _WARPS + 1
-"""Cycles that a barrier of a CTA that has lost a warp takes at most."""
+"""Largest number of cycles for a barrier of a CTA that has lost a warp."""
 _CYCLE_BITS = 8
 _FROM_FETCH = ("FETCH", "READ", "UPDATE", "DECIDE", "ACT")
 
 
 class _Place(enum.Enum, shape=2):
-    """Where a warp is. ACTS: the unit executes its instruction."""
+    """State of a warp. ACTS: the unit executes its instruction."""
 
     DEAD = 0
     RUNS = 1
@@ -60,7 +60,9 @@ class _Place(enum.Enum, shape=2):
 
 
 class _Queue(Component):
-    """In the place of the unit's queue: anything comes from it; in examples BAR.SYNC at barrier 0."""
+    """Replaces the unit's queue: its output is unconstrained; in examples it is BAR.SYNC at barrier
+    0.
+    """
 
     def __init__(self, examples: bool) -> None:
         self._examples = examples
@@ -79,23 +81,23 @@ class _Queue(Component):
 
 
 class _Spec(Elaboratable):
-    """The barrier unit, and warps that do what they like; in examples warps of one CTA that begin at once."""
+    """The barrier unit with unconstrained warps; in examples warps of one CTA that begin at once."""
 
     def __init__(self, examples: bool = False) -> None:
         bits, self._examples = _PARAMS.warp_bits, examples
         self.dut: Any = BarrierUnit(_PARAMS)
         self.dut.queue = self.queue = _Queue(examples)
-        # Each warp: where it is, of which CTA, and the barrier at which it waits.
+        # Each warp's state, its CTA, and the barrier at which it waits
         self.places, self.ctas, self.numbers = (
             [Signal(shape, name=f"{name}_{warp}") for warp in range(_WARPS)]
             for name, shape in (("place", _Place), ("cta", bits), ("number", range(_PLACES)))
         )
-        # The observed barrier: warps that have arrived, the number that the last one named, the
-        # warps that wait there; warps of its CTA that live or are to begin.
+        # The observed barrier: warps that have arrived, the number that the last arrival named, the
+        # warps that wait there; warps of its CTA that are live or about to begin
         self.cta, self.number = Signal(bits), Signal(range(_PLACES))
         self.came, self.asked, self.held = Signal(8), Signal(7), Signal(_WARPS)
         self.live, self.to_come = Signal(range(4 * _WARPS)), Signal(range(_WARPS + 1))
-        # The instruction that the unit executes: whether it arrives, at this barrier, and then waits.
+        # The instruction that the unit executes: whether it arrives at this barrier, and then waits
         self.acting: Any = Signal(
             data.StructLayout(
                 {
@@ -158,11 +160,11 @@ class _Spec(Elaboratable):
         return (self.places[warp] != _Place.DEAD) & (self.ctas[warp] == self.cta)
 
     def _waits(self, warp: int) -> Value:
-        """A warp waits that is not released in this cycle."""
+        """Returns whether a warp waits and is not released in this cycle."""
         return (self.places[warp] == _Place.WAITS) & ~self.dut.resume[warp]
 
     def _begin(self, m: Module) -> None:
-        """Warps begin and end. The CTA begins when no warp of its slot lives or is to begin."""
+        """Warps begin and end. A CTA begins when no warp of its slot is live or about to begin."""
         dut, begun, to_come, dead = self.dut, self.dut.launch.payload, self.to_come, _Place.DEAD
         begins = dut.launch.valid & (begun.cta == self.cta)
         m.d.comb += [
@@ -199,7 +201,7 @@ class _Spec(Elaboratable):
         claim(m, self.live <= _WARPS, "a CTA has its warps")
 
     def _act(self, m: Module, past: Past) -> None:
-        """An instruction is taken, and over."""
+        """An instruction is accepted and ends."""
         dut, acting, request, kind = self.dut, self.acting, self.queue.request, BarrierTask
         asked, takes = request.payload, request.valid & request.ready
         meets, arrives = asked.mode == BarrierMode.SYNCALL, asked.operation == kind.ARRIVE
@@ -264,7 +266,7 @@ class _Spec(Elaboratable):
                 m.d.sync += self.numbers[warp].eq(acting.number)
 
     def _move(self, m: Module, past: Past) -> None:
-        """Warps are withdrawn, or continue; the arrivals at the barrier."""
+        """Warps are withdrawn or continue; updates the arrivals at the barrier."""
         dut, acting, view, withdraw, begun = (
             self.dut,
             self.acting,
@@ -337,7 +339,9 @@ class _Spec(Elaboratable):
         )
 
     def _known(self, m: Module) -> dict[str, Any]:
-        """What the unit keeps: of all barriers, of the barrier, of the one that is worked on, of each warp."""
+        """Returns the unit's state: of all barriers, of the observed barrier, of the one that is
+        processed, of each warp.
+        """
         dut = self.dut
 
         def row_of(cta: Any, number: Any) -> Any:
@@ -377,7 +381,7 @@ class _Spec(Elaboratable):
         }
 
     def _agree(self, m: Module, at: Callable[..., Value], known: dict[str, Any]) -> None:
-        """What the unit keeps is what has happened: without this there is no induction."""
+        """Asserts that the unit's state agrees with the events so far, which the induction needs."""
         dut, acting, row, request, held, came = (
             self.dut,
             self.acting,
@@ -399,8 +403,8 @@ class _Spec(Elaboratable):
         executes, looked = at("CHECK"), at("READ", "UPDATE", "DECIDE", "ACT")
         here = (dut.work.barrier.cta == self.cta) & (dut.work.barrier.number == self.number)
 
-        # Of the barrier, and the warps that wait at each. What is kept of a CTA means nothing
-        # before its slot has had one.
+        # The barrier, and the warps that wait at each barrier. A CTA's state is undefined before
+        # its slot has had one.
         launch = dut.launch.payload
         first = dut.launch.valid & (launch.number == 0)
         had = Cat(ever(m, first & (launch.cta == cta)) for cta in range(_WARPS))
@@ -458,7 +462,7 @@ class _Spec(Elaboratable):
                 m, ~(waiting & ~may).any(), f"who waits at {number} of {cta}", when=used & had[cta]
             )
 
-        # Of each warp.
+        # Each warp
         for warp, place in enumerate(self.places):
             mine, waits = acting.valid & (acting.warp == warp), self._waits(warp)
             claim(m, (place == _Place.ACTS) == mine, f"whose instruction it is, {warp}")
@@ -512,7 +516,7 @@ class _Spec(Elaboratable):
                 when=taken_back,
             )
 
-        # Of the instruction.
+        # The instruction
         instruction = looked & ~settles & ~withdraws
         claim(
             m, acting.valid == (executes | at("SEND") | instruction), "an instruction is executed"
@@ -571,7 +575,7 @@ class _Spec(Elaboratable):
         claim(m, arrives | settles | writes, "results are noted", when=at("RESULTS"))
         claim(m, reads, "a barrier is read", when=at("SEND"))
 
-        # Of the row that is worked on. A row that was read before the CTA began again has no warps.
+        # The row that is processed. A row that was read before the CTA began again has no warps.
         old = settles & (came == 0) & ~row.waiting.any()
         same = (
             (row.state.arrived == came) & (row.state.expected == self.asked) & (row.waiting == held)
@@ -621,7 +625,7 @@ class _Spec(Elaboratable):
         )
 
     def _show(self, m: Module, past: Past, at: Callable[..., Value]) -> None:
-        """When the unit looks at the barrier, and how long it takes."""
+        """Asserts when the unit examines the barrier, and how long it takes."""
         dut, row, settles, withdraws = (
             self.dut,
             self.dut.work.row,
@@ -652,7 +656,7 @@ class _Spec(Elaboratable):
         )
         claim(m, ~takes, "first its barriers are looked at", when=past(lost))
 
-        # The cycles of a task up to this one, and those from this one on, at most.
+        # Cycles of a task up to this one, and an upper bound of those from this one on
         cycles, left = Signal(_CYCLE_BITS), Signal(_CYCLE_BITS, name="rest")
         with m.If(at("SELECT")):
             m.d.sync += cycles.eq(1)

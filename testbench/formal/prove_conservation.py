@@ -1,31 +1,33 @@
-"""Each thread of a warp is in exactly one place: no unwind makes it appear twice, and none loses it.
+"""Each thread of a warp is in exactly one place: no unwind duplicates a thread, and none loses it.
 
-Any instructions come of any warp, as soon as they may, and so does what the trap unit makes warps do; the engine that
-moves lines does what it likes. Of one thread of one warp, whichever they are, from the warp's launch to its end:
+Any warp executes any instructions, as early as permitted, and any operations of the trap unit; the
+engine that moves lines is unconstrained. For any one thread of any one warp, from the warp's launch
+to its end:
 
-1. The thread is in one place, and in one only. It is active; or it has a code, of the token that it waits for, or since
-   it is dead; or a DIVERGE token holds it; or it has executed SYNC, and waits for the token that
-   has it. (Between the two requests of an indexed branch the flow unit holds it.) From SAM to RAM
-   inactive threads are active, and keep their codes.
-2. One DIVERGE token at most holds it, and no token above that has it. All other tokens have those who are active.
-3. After each instruction it is where the rules of that instruction say. It becomes active only by the token at which an
-   unwind ends, which has it in its mask, and for which it waits; then its code is gone. If the instruction fails it is
-   where it was.
-4. No unwind goes past a token that has the thread and that it waits for, nor one that has it if it waits for SYNC: that
-   is an error. When the warp ends, the thread has exited or was killed.
-5. A QUAD token and a trap frame have the thread's place. RAM puts it there again, unless it is dead, RESTORE always,
-   and the stack below is unchanged, on which there may be another QUAD token or frame.
+1. The thread is in exactly one place. It is active; or it has a code, of the token on which it is
+   pending, or because it is dead; or a DIVERGE token holds it; or it has executed SYNC, and is
+   pending on the token that has it. (Between the two requests of an indexed branch the flow unit
+   holds it.) From SAM to RAM inactive threads are active, and keep their codes.
+2. At most one DIVERGE token holds it, and no token above that one has it. All other tokens have all
+   active threads.
+3. After each instruction its place is the one that the rules of that instruction define. It becomes
+   active only by the token at which an unwind ends, which has it in its mask, and on which it is
+   pending; then its code is cleared. If the instruction fails its place is unchanged.
+4. No unwind passes a token that has the thread and on which it is pending, nor one that has it if
+   it is pending on SYNC: that is an error. When the warp ends, the thread has exited or was killed.
+5. A QUAD token and a trap frame have the thread's place. RAM restores it unless the thread is dead,
+   RESTORE always, and the stack below is unchanged, which may have another QUAD token or frame.
 
-The stack is unbounded: what of it concerns the thread is one word (``_PLACE``). The token that is
-read is any one that may be there by that word, and so is the one under a QUAD token or a frame.
-That is all that is assumed of tokens: they are popped unchanged, in reverse order (which the
-theorem ``stack`` proves). Of the stack's depth it is assumed that a second request finds the room
-that the first one's result had (``stack_limit``). The promises of the units' parts to each other
-are assumed.
+The stack is unbounded: its content as far as it concerns the thread is one word (``_PLACE``). The
+token that is read is any one that this word permits, and so is the one below a QUAD token or a
+frame. Nothing else is assumed of tokens: they are popped unchanged, in reverse order (which the
+theorem ``stack`` proves). Of the stack's depth it is assumed that a second request has the room
+that the first one's result reported (``stack_limit``). The promises between the unit's parts are
+assumed.
 
-Not spoken of are warps that execute SETCRSPTR or SETLMEMBASE, by which tokens go or are others. It is assumed that all
-threads that live execute RAM. QUAD tokens keep no codes: a thread with a code that SAM makes active
-has to follow the others, until RAM or its KIL.
+The theorem excludes warps that execute SETCRSPTR or SETLMEMBASE, which drop or replace tokens. It
+is assumed that all live threads execute RAM. QUAD tokens keep no codes: a thread with a code that
+SAM makes active has to follow the others until RAM or its KIL.
 """
 
 from functools import partial
@@ -84,7 +86,7 @@ _WALKS = {
     FlowOperation.RESTORE: StackOperation.RESTORE,
     FlowOperation.TERMINATE: StackOperation.CLEAR,
 }
-"""Who unwinds."""
+"""Flow operations that unwind, with their requests."""
 _ASKS = {
     **{operation: (asked,) for operation, asked in _WALKS.items()},
     **{
@@ -105,7 +107,7 @@ _ASKS = {
 }
 """The requests of instructions to the stack, as far as the theorem covers them."""
 _CODED = {FlowOperation.LAUNCH: ThreadCode.KILLED, FlowOperation.TERMINATE: ThreadCode.EXIT}
-"""The code that threads have then, where it is the same each time."""
+"""The code that threads get from operations that always set the same one."""
 _PUSHERS = (FlowOperation.BRANCH, FlowOperation.CALL, FlowOperation.PUSH_QUAD)
 _WALKING = (Parking.UNWIND, Parking.EVICT)
 _LATE = 4
@@ -113,9 +115,13 @@ _TOP_PLACE = TOKENS_PER_LINE - 1
 
 
 class _StackSegment(enum.Enum, shape=2):
-    """What the part of the stack above the topmost frame or QUAD token has of the thread, from below: tokens with it,
-    and DIVERGE tokens without it (``MEETS``); on these a DIVERGE token with it (``HELD``), or another one without it
-    (``AWAY``), and from there on none with it."""
+    """The content of the stack above the topmost frame or QUAD token, as far as it concerns the
+    thread.
+
+    From below: tokens with the thread, and DIVERGE tokens without it (``MEETS``); above these a
+    DIVERGE token with it (``HELD``) or another token without it (``AWAY``), and from there on none
+    with it.
+    """
 
     MEETS = 0
     HELD = 1
@@ -123,8 +129,11 @@ class _StackSegment(enum.Enum, shape=2):
 
 
 _PLACE = data.StructLayout({"part": _StackSegment, "synced": 1, "quad": 1, "quad_has": 1, "was": 3})
-"""Where the thread is, besides its active bit and its code. ``synced``: it has executed SYNC since it was active last.
-``quad``: the part of the stack lies on a QUAD token, which has it if ``quad_has``; its code ``was`` this then."""
+"""The place of the thread, besides its active bit and its code.
+
+``synced``: it has executed SYNC since it was last active. ``quad``: the part of the stack is above
+a QUAD token, which has the thread if ``quad_has``; ``was`` is its code at that time.
+"""
 
 _ALL, _SOME = ~0, ~1
 _EXAMPLES = (
@@ -141,9 +150,11 @@ _EXAMPLES = (
         ("RAM", _ALL),
     ),
 )
-"""What a warp does in examples: instructions, or what it is made to do, and whose guard holds."""
+"""Operations of a warp in examples: instructions or operations of the trap unit, and the threads
+whose guard is true.
+"""
 _SAME = 0x66666666
-"""The threads that then have the register of the lowest thread."""
+"""The threads whose register equals that of the lowest thread in these examples."""
 
 
 def _is(value: Any, *cases: Any) -> Value:
@@ -159,7 +170,9 @@ def _code(code: Any) -> Value:
 
 
 def _right(active: Any, code: Any, place: Any, pending: Any = 0) -> Value:
-    """The thread is in one place. Who had a code at SAM has it until RAM or its death, and is active besides."""
+    """Returns whether the thread is in one place. A thread with a code at SAM keeps it until RAM or
+    death, and is active as well.
+    """
     dead, was_dead, waits = (
         _dead(code),
         _dead(place.was),
@@ -190,12 +203,13 @@ def _right(active: Any, code: Any, place: Any, pending: Any = 0) -> Value:
 
 
 class _Spec(Elaboratable):
-    """The flow unit and the stack's pipeline, without the engine, the tokens, and the adder of
-    targets, which are unconstrained; in examples one warp with one of a few operations, with the
-    real tokens.
+    """The flow unit and the stack's pipeline.
 
-    The warp's operation is ``on`` from its first request to its result, at ``position`` 1 to 3 in the stages of the
-    stack behind its request, _LATE behind them.
+    The engine, the tokens, and the adder of targets are unconstrained. Examples have one warp with
+    a few operations and the real tokens.
+
+    The warp's operation is ``on`` from its first request to its result. ``position`` is 1 to 3 in
+    the stages of the stack, and _LATE after them.
     """
 
     def __init__(self, examples: bool = False) -> None:
@@ -211,9 +225,9 @@ class _Spec(Elaboratable):
         self.active, self.code = Signal(), Signal(_CODE_BITS)
         self.place: Any = Signal(_PLACE)
         self.alive, self.pending = Signal(), Signal()
-        """The warp lives; the thread is to be held by the second token of an indexed branch."""
+        """The warp is live; the second token of an indexed branch will hold the thread."""
 
-        # The operation: what it is, what it does to the thread, what of the stack.
+        # The operation, its effect on the thread, and its request to the stack
         self.on, self.position, self.does = (
             Signal(),
             Signal(range(_LATE + 1)),
@@ -234,16 +248,16 @@ class _Spec(Elaboratable):
         self.refused, self.framed = Signal(), Signal()
         """Its token was refused; its frame is on the stack."""
 
-        # An unwind: the tokens below the ones it has passed, and below the lines that it has
-        # dropped.
+        # An unwind: the tokens below those that it has passed, and below the lines that it has
+        # dropped
         self.at: Any = Signal(_PLACE)
         self.sunk_at: Any = Signal(_PLACE)
         self.sunk, self.seen_kind, self.seen_has = Signal(), Signal(TokenKind), Signal()
         self.in_line, self.line_active, self.line_code = Signal(), Signal(), Signal(_CODE_BITS)
-        """It is in a frame, which has this."""
+        """The thread is in a frame, with this active bit and code."""
         self.line_place: Any = Signal(_PLACE)
         self.parked, self.parking = Signal(), Signal(Parking)
-        for name, value in vars(self).items():  # for who reads a trace
+        for name, value in vars(self).items():  # for readers of a trace
             if isinstance(value, Signal):
                 value.name = name
 
@@ -302,11 +316,11 @@ class _Spec(Elaboratable):
         return Value.cast(codes).word_select(self.thread, _CODE_BITS)
 
     def _doing(self, *operations: FlowOperation) -> Value:
-        """One of these is on, and its last request was taken."""
+        """Returns whether one of these operations is on and its last request was accepted."""
         return self.on & (self.position != 0) & _is(self.does, *operations)
 
     def _name(self) -> None:
-        """Names for what is there in the hardware."""
+        """Defines names for signals of the hardware."""
         stack, decision, warp = self.stack, self.flow.decide, self.warp
         self.gathered, self.asks, self.outcome = (
             decision.gathered.payload,
@@ -357,7 +371,7 @@ class _Spec(Elaboratable):
         self.both = self.place.quad & (self.code != _NONE) & ~self.dead & (self.place.was != _NONE)
 
     def _come(self, m: Module) -> None:
-        """What is assumed of the warp's instructions."""
+        """Assumptions about the warp's instructions."""
         dut, leaves = self.dut, self.here & (self.op == FlowOperation.LEAVE)
         comes, launches = (
             port.valid & port.ready & (port.payload.warp == self.warp)
@@ -399,8 +413,9 @@ class _Spec(Elaboratable):
         ]
 
     def _rule(self, m: Module) -> None:
-        """The expected state of the thread, when an operation's last request is taken, and what
-        follows it."""
+        """Computes the expected state of the thread when an operation's last request is accepted,
+        and afterwards.
+        """
         active, code, op, outcome, asks = self.active, self.code, self.op, self.outcome, self.asks
         to_active, to_code, asked_code = Signal(), Signal(_CODE_BITS), Signal(_CODE_BITS)
         m.d.comb += [to_active.eq(active), to_code.eq(code), asked_code.eq(code)]
@@ -493,7 +508,7 @@ class _Spec(Elaboratable):
             m.d.sync += self.position.eq(self.position + 1)
 
     def _push(self, m: Module) -> None:
-        """Tokens that are pushed."""
+        """Checks tokens that are pushed."""
         kind, has, pushed, part, place = (
             self.kind,
             self.has,
@@ -566,7 +581,7 @@ class _Spec(Elaboratable):
             )
 
     def _park(self, m: Module) -> None:
-        """What the engine has of the warp, and where an unwind begins, and begins again."""
+        """Checks the warp's state in the engine, and where an unwind begins and resumes."""
         engine, commit, at, gone = self.stack.engine, self.commit, self.at, self.gone
         again, parks = engine.replay, commit.parks & (commit.warp == self.warp)
         returns = again.valid & (again.payload.warp == self.warp)
@@ -596,7 +611,7 @@ class _Spec(Elaboratable):
             m.d.sync += [self.sunk.eq(1), self.sunk_at.eq(at)]
 
     def _look(self, m: Module) -> None:
-        """Tokens that are read: any that may be there."""
+        """Constrains tokens that are read to those that may be there."""
         at, token, looks, step, where = self.at, self.token, self.looks, self.step, self.where
         found, has, frame_begins = token.kind, self._bit(token.mask), Signal()
         some_active, some_code, some_place = Signal(), Signal(_CODE_BITS), Signal(_PLACE)
@@ -689,7 +704,7 @@ class _Spec(Elaboratable):
         )
 
     def _conclude(self, m: Module) -> None:
-        """The result, and where the thread is then."""
+        """Checks the result, and the thread's place after it."""
         result, new, over, asked = self.result, self.flow.result.payload, self.over, self.asked_code
         now_active, now_code, role = Signal(), Signal(_CODE_BITS), Signal(_CODE_BITS)
         revived = self.seen_has & (role == asked)
@@ -794,7 +809,7 @@ class _Spec(Elaboratable):
         )
 
     def _decide(self, m: Module) -> None:
-        """The second stage."""
+        """Checks the second stage."""
         here, op, begun, gathered, kind = (
             self.here,
             self.op,
@@ -892,7 +907,7 @@ class _Spec(Elaboratable):
         claim(m, self.flow.decide.gathered.valid, "what has begun is there", when=begun)
 
     def _keep_operation(self, m: Module) -> None:
-        """The result of the operation, while it is under way."""
+        """Invariants of the operation and its result, while it is under way."""
         active, code, does, walk, doing = self.active, self.code, self.does, self.walk, self._doing
         on, position, moves, marks, dead = self.on, self.position, self.moves, self.marks, self.dead
         asked, to_active, to_code, executes = (
@@ -1061,7 +1076,7 @@ class _Spec(Elaboratable):
         )
 
     def _keep_stages(self, m: Module) -> None:
-        """The stages of the stack, and what goes beside them."""
+        """Invariants of the stack's stages and the state beside them."""
         change, judge, result, position, past = (
             self.change,
             self.judge,
@@ -1187,7 +1202,7 @@ class _Spec(Elaboratable):
         claim(m, self.goes & self.gone.is_done, "a launch is over", when=launches & (position == 3))
 
     def _keep_unwind(self, m: Module) -> None:
-        """An unwind is in one place; so is all that the warp waits for."""
+        """Invariant: an unwind is in one place; so is every operation that the warp waits for."""
         walks, judged, back, at, place = (
             self.on & self.walk,
             self.judged,
@@ -1276,7 +1291,7 @@ class _Spec(Elaboratable):
         )
 
     def _keep_pair(self, m: Module) -> None:
-        """Between the two requests of an indexed branch nothing changes."""
+        """Invariant: nothing changes between the two requests of an indexed branch."""
         gathered, entry, rest = self.gathered, self.flow.decide.progress, self.rest
         instruction, pending, branches = (
             self.instruction,
@@ -1325,7 +1340,9 @@ class _Spec(Elaboratable):
         )
 
     def _keep_frame(self, m: Module) -> None:
-        """While a warp enters the trap handler: which token is next, and where it will lie."""
+        """Invariants of a warp that enters the trap handler: its next token, and the place of that
+        token.
+        """
         entry = self.flow.decide.progress
         last = (self.state.last[:PLACE_BITS] + self.changes)[:PLACE_BITS]
         claim(
@@ -1340,7 +1357,9 @@ class _Spec(Elaboratable):
         )
 
     def _request(self, m: Module, word: Any, injects: Any, operation: Any) -> None:
-        """A request for an instruction, or for what the trap unit makes a warp do, in the form of the queue."""
+        """Makes a request for an instruction, or for an operation of the trap unit, in the format
+        of the queue.
+        """
         instruction = self.dut.request.payload.instruction
         m.submodules.decoder = decoder = FlowDecoder()
         m.d.comb += [decoder.word.eq(word), instruction.eq(decoder.instruction)]
@@ -1357,7 +1376,7 @@ class _Spec(Elaboratable):
                         m.d.comb += instruction.stack_operation.eq(asked)
 
     def _ask(self, m: Module) -> None:
-        """Anything."""
+        """Makes unconstrained requests."""
         dut, request, injects, operation = (
             self.dut,
             self.dut.request.payload,
@@ -1385,7 +1404,7 @@ class _Spec(Elaboratable):
         self._request(m, AnySeq(64), injects, operation)
 
     def _play(self, m: Module) -> None:
-        """One of the examples, by one warp; lines stay where they are."""
+        """Makes the requests of one example, by one warp; lines are not moved."""
         dut, request = self.dut, self.dut.request
         which, number, launched = Signal(range(len(_EXAMPLES))), Signal(range(8)), Signal()
         steps = list(zip_longest(*_EXAMPLES, fillvalue=("GETCRSPTR", _ALL)))
@@ -1411,7 +1430,9 @@ class _Spec(Elaboratable):
         self._request(m, word, operation.any(), operation)
 
     def _step(self, does: str | FlowOperation, guard: int) -> Value:
-        """A step of an example: its word, or what the trap unit makes the warp do; the threads whose guard holds."""
+        """Returns a step of an example: its word or the trap unit's operation, and the threads
+        whose guard is true.
+        """
         injected = isinstance(does, FlowOperation)
         word = 0 if injected else encode(does, *_VARIANTS.get(does, ()))
         return Cat(

@@ -1,18 +1,20 @@
-"""Halves of beats pass the crossbar once, in the order in which they came, and each thread's word is that of its bank.
+"""Halves of beats pass the crossbar once, in the order of their arrival, and each thread's word is
+that of its bank.
 
-Beats come when they like, for any threads, with places and values that are anything; no atomic operation is under way.
+Beats arrive at any time, for any threads, with any addresses and values; no atomic operation is
+under way.
 
-1. A beat is taken with its last half, its lower half before, when there is room; what is taken passes behind what was
-   taken before it, and one half waits at most.
+1. A beat is accepted with its last half, after its lower half, when there is room; it passes after
+   the beats that were accepted before it, and at most one half waits.
 2. A half passes when each of its threads was served, once, and some thread is served in every
-   cycle. The owner of a beat
-   is informed once, when its last half passes, or earlier that it is passing.
-3. Of one port, whichever it is: when it is served its bank reads the row of its place, and the word goes to the lanes
-   of the half that have this port, and to no others; or the bank writes its bytes there, except
-   those that a higher port with the same word writes.
+   cycle. The owner of a beat is notified once, when its last half passes, or earlier that it is
+   about to.
+3. For any one port: when it is served its bank reads the row of its address, and the word goes to
+   the lanes of the half that have this port, and to no others; or the bank writes its bytes there,
+   except those that a higher port with the same word writes.
 
-So the crossbar does what the theorem `miss_queue` assumes of it. The extension of a word is not
-covered.
+So the crossbar satisfies the assumptions of the theorem `miss_queue`. The extension of a word is
+not covered.
 """
 
 from typing import Any
@@ -47,11 +49,11 @@ _HALF = data.StructLayout(
         "ports": _PORTS,
     }
 )
-"""Half of a beat: its ports, and the lanes that are served with them."""
+"""Half of a beat: its ports, and the lanes that are served with each."""
 
 
 class _Spec(Elaboratable):
-    """The crossbar, without atomic operations."""
+    """The crossbar, without atomic operations, and its assertions."""
 
     def __init__(self) -> None:
         self.dut: Any = Crossbar(_PARAMS)
@@ -83,7 +85,7 @@ class _Spec(Elaboratable):
             ),
         ]
 
-        # A half enters when there is room; it waits for the one before.
+        # A half enters when there is room, after the previous one.
         wait, pend, here = (Signal(_HALF, name=name) for name in ("wait", "pend", "reads"))
         offered: Any = Signal(_HALF)
         whole = dut.continues | job.single
@@ -179,7 +181,7 @@ class _Spec(Elaboratable):
             when=closing.valid,
         )
 
-        # Each cycle some are served: of each port the word of its own place.
+        # Some threads are served in each cycle: each port with the word of its own address.
         port = Signal(range(_PORTS))
         m.d.comb += port.eq(AnyConst(len(port)))
         mine: Any = Array(dut.located.ports)[port]
@@ -220,7 +222,7 @@ class _Spec(Elaboratable):
             )
             can_happen(m, mine_too & dut.result.lanes.bit_select(lane, 1), "a lane gets one")
 
-        # Bytes that are written: of ports with the same word those of the highest one stay.
+        # Bytes that are written: among ports with the same word the highest one has priority.
         byte = Signal(2)
         m.d.comb += byte.eq(AnyConst(2))
         others = [

@@ -1,9 +1,9 @@
-"""A queue before a unit loses nothing, makes nothing up, keeps the order, and never has more than it has places for.
+"""A queue before a unit loses no instruction, adds none, keeps their order, and never overflows.
 
-Who selects instructions does so only while the queue says that there is room, and has as many under way at most as was
-agreed; otherwise instructions come, and are taken, whenever they like. Of one of them, whichever it is, is shown: it
-leaves behind everything that came before it, as it came. What is offered stays until it is taken. Both forms are
-proved, that which hands on in the cycle of arrival and that which does not.
+The sender selects instructions only while the queue reports room, and has at most the agreed number
+under way; otherwise instructions arrive, and are accepted, at any time. For any one instruction: it
+leaves unchanged, after all instructions that arrived before it. An offered instruction does not
+change until it is accepted. Both forms are proved: with and without output in the cycle of arrival.
 """
 
 from amaranth.asserts import AnyConst, AnySeq  # pyright: ignore[reportAttributeAccessIssue]
@@ -19,7 +19,7 @@ _BITS = 4
 
 
 class _Spec(Elaboratable):
-    """Two queues, each with a sender that selects, and a receiver."""
+    """Two queues, each with a sender that selects instructions, and a receiver."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -42,7 +42,7 @@ class _Spec(Elaboratable):
         past, (arrives, head), level = Past(m), (queue.arriving, queue.head), queue.level
         free(m, queue)
 
-        # Of those under way, each comes when it likes.
+        # Each instruction under way may arrive in any cycle.
         selected, under_way = Signal(), Signal(range(_PLACES + 1))
         free(m, selected)
         m.d.comb += [
@@ -60,7 +60,7 @@ class _Spec(Elaboratable):
             "places are taken in rotation",
         )
 
-        # One of them, whichever: how many are before it, and what it is.
+        # The observed instruction: how many are before it, and its content
         chosen, content, waits, before = Signal(), Signal(_BITS), Signal(), Signal.like(level)
         leaves, first = Signal(), Signal()
         m.d.comb += [

@@ -1,17 +1,18 @@
-"""The first error is kept, nothing is lost in the cycle of a write that clears, and every register reads as what it is.
+"""The first error is kept, no event is lost in the cycle of a clearing write, and every register
+reads its current value.
 
 For any errors, traps and events in one cycle, and any write of the host in it:
 
 1. While HWW_WARP_ESR has an error and is not written, it and HWW_WARP_ESR_PC do not change.
-2. If it has none, or is cleared in this cycle, the first of the errors of this cycle is in both in
-   the next one.
-3. A bit of HWW_GLOBAL_ESR is 1 in the next cycle exactly if its event happens in this one, or it is 1 and no 1 is
-   written to it.
-4. Errors beside or after one that is kept set MULTIPLE_WARP_ERRORS.
-5. The machine interrupts exactly if an error is kept, or a bit of HWW_GLOBAL_ESR that the mask lets through, or that
-   cannot be masked.
+2. If it has none, or is cleared in this cycle, both have the first error of this cycle in the next
+   cycle.
+3. A bit of HWW_GLOBAL_ESR is 1 in the next cycle if and only if its event happens in this cycle, or
+   it is 1 and no 1 is written to it.
+4. Errors in the same cycle as or after the one that is kept set MULTIPLE_WARP_ERRORS.
+5. The machine interrupts if and only if an error is kept, or HWW_GLOBAL_ESR has a bit that is not
+   masked or cannot be masked.
 
-Errors come with a code other than NONE, and one of them at most is no premise: several may come at once.
+Errors have a code other than NONE; several of them may happen in one cycle.
 """
 
 from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Value
@@ -25,7 +26,7 @@ from sim.checks.formal.fault import Fault
 from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_reset
 from sim.checks.formal.theorem import Theorem
 
-"""Units that may have an error in one cycle: what a fourth one adds, a third does."""
+"""Number of units that may have an error in one cycle: a fourth one would not differ from a third."""
 _EVENTS = {
     GlobalError.BPT_INT: "interrupt",
     GlobalError.BPT_PAUSE: "pause",
@@ -36,7 +37,7 @@ _EVENTS = {
 
 
 class _Spec(Elaboratable):
-    """The error status, and a host and units that do what they like."""
+    """The error status with an unconstrained host and units."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -66,7 +67,7 @@ class _Spec(Elaboratable):
         kept = error[:16].any()
         stays = kept & ~writes("HWW_WARP_ESR")
 
-        # 1, 2: of the errors of a cycle the one that nothing of the same cycle is before.
+        # 1, 2: of the errors of a cycle the first one in the order of priority
         claim(
             m,
             (error == past(error)) & (pc == past(pc)),
@@ -85,7 +86,7 @@ class _Spec(Elaboratable):
                 when=past(first),
             )
 
-        # 3, 4: events by their bits; those of traps come by their reason.
+        # 3, 4: events by their bits; those of traps by their reason
         several = (valid & (valid - 1)[: len(errors)]).any() | (valid.any() & stays)
         happens = {bit.value: getattr(dut.events, name) for bit, name in _EVENTS.items()}
         happens[GlobalError.MULTIPLE_WARP_ERRORS.value] = several

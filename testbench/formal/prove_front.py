@@ -1,15 +1,16 @@
-"""Every instruction that the memory unit takes gets one slot, in rotation, when that is free, and
+"""Every instruction that the memory unit accepts gets one slot, in rotation, when it is free, and
 its gathers once.
 
-Instructions come when they like, while there is room; slots, and places for operands, become free when they like; the
-lanes take gathers when they like, but none in the first cycle in which it is offered.
+Instructions arrive at any time while there is room; slots and operand buffers become free at any
+time; the lanes accept gathers at any time, but none in the first cycle in which it is offered.
 
-1. What is at the head of the queue gets a slot in the cycle after it leaves, as it came: the one behind the slot that
-   was given last, which is not in use, and a place for its operands that is free.
-2. An instruction that has something to do is gathered for once, or twice if it has more operands: the first gather,
-   then the second, and the last one is marked; all of them before the next instruction gets its
-   slot. For others nothing is gathered.
-3. A gather that is offered stays until it is taken, and what it reads stays from the second cycle on.
+1. The head of the queue gets a slot in the cycle after it leaves, unchanged: the slot after the
+   last one given, which is free, and an operand buffer that is free.
+2. An instruction with any access is gathered once, or twice if it has more operands: the first
+   gather, then the second, and the last one is marked; all of them before the next instruction gets
+   its slot. For others nothing is gathered.
+3. An offered gather does not change until it is accepted, and the registers that it reads do not
+   change from the second cycle on.
 
 That the queue loses nothing, and keeps the order, is another theorem.
 """
@@ -31,7 +32,7 @@ _SLOTS, _ENTRIES = 1 << slot_bits(_PARAMS), 1 << entry_bits(_PARAMS)
 
 
 class _Spec(Elaboratable):
-    """The front, with instructions that are anything, writeback, and the lanes."""
+    """The front with unconstrained instructions, writeback, and lanes."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -53,7 +54,7 @@ class _Spec(Elaboratable):
             "no gather is taken when it is first offered",
         )
 
-        # Slots in rotation.
+        # Slots in rotation
         next_ = Signal.like(slot)
         m.d.sync += next_.eq(next_ + begun.valid)
         claim(m, begun.valid == past(leaves), "an instruction that leaves the queue gets a slot")
@@ -73,7 +74,7 @@ class _Spec(Elaboratable):
             "it has waited for a place",
         )
 
-        # Gathers: how many are left of the instruction that has got the last slot.
+        # Gathers: how many remain of the instruction that got the last slot
         left, idle = Signal(2), head.payload.idle
         with m.If(leaves):
             m.d.sync += left.eq(Mux(idle, 0, 1 + head.payload.second))

@@ -1,22 +1,24 @@
-"""Nothing issues before its stall count and its scoreboards allow it, and never two instructions at once.
+"""No instruction issues before its stall count and its scoreboards allow it, and never two in one
+cycle.
 
-Two warps get any instructions when they like; flow results, completions and what the units say come when they like. Of
-one warp and one scoreboard, whichever they are:
+Two warps get any instructions at any time; flow results, completions and the units' reports arrive
+at any time. For any one warp and any one scoreboard:
 
-1. In a cycle one warp issues at most, and no operation of a unit goes beside it.
-2. An instruction that waits for the scoreboard issues only when it was lowered as often as it was raised, by all
-   instructions of the warp before.
-3. One that waits for all before it to be complete issues when that is so; and when the warp counts as drained, it is.
-4. Behind an instruction the warp's next one issues as many cycles later, at least, as its control code says, unless the
-   warp has entered the trap or left it in between.
-5. Behind a DEPBAR.LE it issues only when the scoreboard is as low as that says.
+1. At most one warp issues in a cycle, and no operation of a unit issues beside it.
+2. An instruction that waits for the scoreboard issues only when it was lowered as often as it was
+   raised, by all preceding instructions of the warp.
+3. An instruction that waits until all before it are complete issues only then; and when the warp is
+   reported as drained, they are complete.
+4. After an instruction the warp's next one issues at least as many cycles later as its control code
+   requires, unless the warp has entered or left the trap in between.
+5. After a DEPBAR.LE it issues only when the scoreboard is at most at its limit.
 
-With any content of the counters' memories at the reset, all of that is true once the sweep is over;
-during it no unit has an event.
+With any content of the counters' memories at reset, all of this holds after the sweep; during the
+sweep no unit has an event.
 
-The scoreboard is lowered no more often than it was raised, and raised 62 times more than lowered at most: what is full
-waits, and what is complete has lowered all. That the store's data belongs to the instructions is
-another theorem.
+The scoreboard is lowered no more often than it was raised, and its count is at most 62: an
+instruction that would exceed it waits, and a complete instruction has lowered all. That the store's
+data belong to the instructions is another theorem.
 """
 
 from functools import partial
@@ -48,28 +50,30 @@ from sim.checks.formal.theorem import Theorem
 _PARAMS = PRESETS["tiny"]
 _WARPS = _PARAMS.warps
 _LONG = (1 << TIME_BITS) - 3
-"""The longest time that an instruction may ask for."""
+"""Longest stall of an instruction, in cycles."""
 _MOST = (1 << COUNTER_BITS) - 1
 _COUNT_BITS = COUNTER_BITS + 1
 
 
 class _Warp(ReadyWarp):
-    """A warp; what fetch, the flow unit and launches promise it is assumed."""
+    """A warp; the promises of fetch, the flow unit and launches are assumed."""
 
     def elaborate(self, platform: object) -> Any:
         return presumed(Fragment.get(super().elaborate(platform), platform))
 
 
 class _Scoreboards(Scoreboards):
-    """The scoreboards; what units promise them is assumed."""
+    """The scoreboards; the promises of the units are assumed."""
 
     def elaborate(self, platform: object) -> Any:
         return presumed(Fragment.get(super().elaborate(platform), platform))
 
 
 class _Spec(Elaboratable):
-    """The issue unit, without its store, its flow results and its redirects, which are
-    unconstrained; in examples one warp is observed, one scoreboard, and no warp enters the trap."""
+    """The issue unit. Its store, its flow results and its redirects are unconstrained.
+
+    In examples one warp and one scoreboard are observed, and no warp enters the trap.
+    """
 
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
@@ -79,8 +83,8 @@ class _Spec(Elaboratable):
         self.dut.warps = [_Warp() for _ in range(_WARPS)]
         self.dut.scoreboards = _Scoreboards(_PARAMS, len(self.dut.units))
         self.warp, self.number = Signal(_PARAMS.warp_bits), Signal(range(SCOREBOARDS))
-        # How often the scoreboard was raised and not lowered, how many instructions are not complete, cycles since the
-        # warp's last one.
+        # The scoreboard's count, the number of incomplete instructions, and the cycles since the
+        # warp's last one
         self.high, self.open, self.age = (
             Signal(_COUNT_BITS),
             Signal(_COUNT_BITS),
@@ -136,15 +140,17 @@ class _Spec(Elaboratable):
         return m
 
     def _mine(self, name: str) -> Any:
-        """Something of the warp."""
+        """Returns the warp's signal of this name."""
         return Array(getattr(each, name) for each in self.dut.warps)[self.warp]
 
     def _its(self, bits: Any) -> Value:
-        """Whether it is the scoreboard's."""
+        """Returns the scoreboard's bit."""
         return Value.cast(bits).bit_select(self.number, 1)
 
     def _leaving(self, raised: Any, counted: Any) -> tuple[Value, Value]:
-        """Whether the warp's instruction that issues raises something, and whether that is counted, a cycle later."""
+        """Returns whether the warp's issuing instruction raises a scoreboard, and whether that is
+        counted, a cycle later.
+        """
         store, count = self.dut.store, self.dut.scoreboards.counted
         return (
             self.events.has_issued & ~store.is_injected & raised,
@@ -169,7 +175,7 @@ class _Spec(Elaboratable):
             claim(m, dut.store.warp == index, "who issues", when=each.events.has_issued)
 
     def _show_scoreboard(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
-        """What has just issued is counted a cycle later."""
+        """An instruction that has just issued is counted a cycle later."""
         scoreboards, high = self.dut.scoreboards, self.high
         event = scoreboards._step
         raises, counting = self._leaving(
@@ -204,8 +210,7 @@ class _Spec(Elaboratable):
         can_happen(m, taken & waits & ever(m, high != 0), "it has waited for the scoreboard")
 
     def _show_completion(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
-        """A unit that releases the warp has completed its instruction; that may be counted
-        later."""
+        """A unit that releases the warp has completed its instruction, which may be counted later."""
         scoreboards, open_ = self.dut.scoreboards, self.open
         passed, event, over, freed, waits = (
             scoreboards._lane_event,
@@ -255,7 +260,7 @@ class _Spec(Elaboratable):
         can_happen(m, taken & waits & ever(m, open_ != 0), "it has waited for all")
 
     def _show_time(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
-        """``asked``: cycles that the last instruction asks for; none behind what enters the trap or leaves it."""
+        """``asked``: stall cycles of the last instruction; 0 after trap entry and exit."""
         age, asked, left, short = (
             self.age,
             Signal(TIME_BITS),

@@ -1,13 +1,13 @@
-"""A line that is written has the bytes that were written last, and a mask of them; an answer is
-read unchanged.
+"""A written line has the last bytes written and their mask; an answer of memory is read unchanged.
 
-Lines are filled and modified one at a time: between two that are finished all writes are to the
-second one, as the theorem `miss_queue` proves. Of one byte of one line, whichever it is:
+Lines are filled and modified one at a time: between two completed lines all writes are to the
+second one, as the theorem `miss_queue` proves. For any one byte of any one line:
 
-1. What is sent to memory of it, and what atomic operations read of it, is what was written there last, or what the
-   answer had when its row was copied.
-2. It counts as written if it was since the line before was finished; a copy is no write.
-3. What is read of the answer is what memory has answered last.
+1. What is sent to memory, and what atomic operations read, is the byte's last write, or the
+   answer's byte at the time when its row was copied.
+2. It is marked as written if it was written since the previous line was completed; a copy is no
+   write.
+3. What is read from the answer is memory's last answer.
 """
 
 from typing import Any
@@ -47,7 +47,7 @@ class _Spec(Elaboratable):
         place, banks = byte[:2], min(_PARAMS.lanes, LINE_WORDS)
         bank, row = byte[2 : 2 + ceil_log2(banks)], byte[2 + ceil_log2(banks) :]
 
-        # What others promise.
+        # Promises of other units
         all_bytes, values = (
             Cat(each[name] for each in dut.lines.write.banks) for name in ("bytes", "value")
         )
@@ -70,7 +70,7 @@ class _Spec(Elaboratable):
         with m.Elif(dut.finish.valid):
             m.d.sync += open_.eq(0)
 
-        # What the byte should be.
+        # Expected value of the byte
         answer, value, written, expected_mask_bit, known = (
             Signal(8),
             Signal(8),

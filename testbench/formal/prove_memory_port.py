@@ -1,15 +1,14 @@
-"""Requests to memory and its answers pass unchanged to their receiver; what is offered stays.
+"""Requests to memory and its answers reach their receiver unchanged, and offers do not change.
 
-Two clients request lines, and memory answers, at any time; all of them keep the contract of
-streams: an offered payload stays unchanged until it is taken. So does the arbiter between them, and
-of each client:
+Two clients request lines, and memory answers, at any time; all of them obey the stream contract: an
+offered payload does not change until it is accepted. So does the arbiter between them, and for each
+client:
 
-1. A request that is taken is offered outside next, unchanged, with its client's number before the
-   tag.
+1. An accepted request is the next one offered to memory, unchanged, with its client's number before
+   the tag.
 2. An answer is passed unchanged to the client whose number its tag has, and to no other; it is
-   taken when that
-   client takes it.
-3. While a request of the client is there one request of the other one is taken before it at most.
+   accepted when that client accepts it.
+3. While the client has a request, at most one request of the other client is accepted before it.
 """
 
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
@@ -23,7 +22,7 @@ _TAG_BITS = (1, 2)
 
 
 class _Spec(Elaboratable):
-    """The arbiter of the memory port, between clients and memory that do what they like."""
+    """The arbiter of the memory port between unconstrained clients and memory."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -1,31 +1,32 @@
-"""Each line of memory is read or written once, and two accesses to it happen in the order in which they were found.
+"""Each line of memory is read or written once, and accesses to the same line happen in the order of
+discovery.
 
 Lines of any instructions are found, some of them requested before all their threads are known;
-memory answers, and confirms, in any order and after any time, or reports a fault. The crossbar
-passes beats one behind the other, and has them wait for each other as it likes; the atomic
-operations have the banks for themselves. There are eight tags. Of two of them, whichever they are:
+memory answers and confirms in any order and after any time, or reports a fault. The crossbar passes
+beats in order, with any stalls; the atomic operations use the banks exclusively. There are eight
+tags. For any two of them:
 
-1. A line gets a tag that is not in use. It is read once, or filled and written once, or read,
-   modified and written once
-   each; then its tag is free. Nothing is lost, and no thread is served without a request.
+1. A line gets a tag that is free. It is read once, or filled and written once, or read, modified
+   and written once each; then its tag is free. Nothing is lost, and no thread is served without a
+   request.
 2. While a line is to be written or modified, no line found later requests it from memory, and while
-   it is read,
-   it is not written: until memory has answered or confirmed. So accesses to a line happen in the
-   order in which it was found, and none comes between an atomic operation's read and its write.
-3. A write that waits for others waits for what memory has got already: none of them is behind it.
+   it is read, it is not written: until memory has answered or confirmed. So accesses to a line
+   happen in the order in which it was found, and none happens between an atomic operation's read
+   and its write.
+3. A write that waits for others waits for writes that memory has accepted already: none of them is
+   queued after it.
 4. The address requested from memory is the one that was found; in local memory each word has its
    own line.
 5. For any one thread: each of its words passes once, in order, if the line is the thread's, and
-   none if it
-   is not, and all have passed when the last beat has. Its operations are done if it is one of those that modify.
-6. The words of an answer are read while the answer is there. Of lines that are written, all that is written between two
-   that are finished is of the second one: that is what the theorem `line_memory` assumes.
-7. Whether lines are under way, and some were not mapped, is reported for the slot; what is offered
-   stays.
+   none if it is not, and all have passed when the last beat has. Its operations are done if it is
+   one of those that modify.
+6. The words of an answer are read while the answer is available. Between the completion of two
+   lines, all writes are to the second one: that is what the theorem `line_memory` assumes.
+7. Whether lines are under way, and whether some were not mapped, is reported for the slot; offers
+   do not change.
 
 Assumed: a found line does not change, except that its threads follow later; memory answers each
-request; the behaviour of the crossbar and the atomic operations in `_Around` is not proved for
-them.
+request; crossbar and atomic operations behave as in `_Around`, which is not proved for them.
 """
 
 from functools import partial
@@ -69,7 +70,9 @@ def _bit(bits: Any, number: Any) -> Value:
 
 
 class _Around:
-    """What is around the miss queue: the access stage that finds lines, memory, and those who pass beats on."""
+    """The environment of the miss queue: the access stage that finds lines, memory, and the units
+    that pass beats on.
+    """
 
     def __init__(self, m: Module, past: Past, dut: Any) -> None:
         self.m, self.past, self.dut = m, past, dut
@@ -79,8 +82,9 @@ class _Around:
         self._banks()
 
     def _found(self) -> None:
-        """Lines are found: what is offered stays, except fields that are not known before it is
-        complete."""
+        """Lines are found: an offer does not change, except fields that are unknown before it is
+        complete.
+        """
         m, past, dut = self.m, self.past, self.dut
         found, waits = dut.found.payload, past(dut.found.valid & ~dut.found.ready)
         early = ("slot", "line", "write", "modify", "local", "words", "size", "signed")
@@ -124,7 +128,9 @@ class _Around:
         ]
 
     def _banks(self) -> None:
-        """The crossbar passes one half of a beat after the other; atomic operations have the banks for themselves."""
+        """The crossbar passes one half of a beat after the other; atomic operations use the banks
+        exclusively.
+        """
         m, dut = self.m, self.dut
         jobs = (dut.answer, dut.fill)
         wait, pend, here = (Signal(_PASSING, name=name) for name in ("wait", "pend", "here"))
@@ -199,7 +205,7 @@ class _Around:
             passed.payload[name].eq(pend[name]) for name in ("owner", "tag", "final", "slot")
         ]
 
-        # Atomic operations of a line, or of shared memory, when no other unit uses the banks.
+        # Atomic operations of a line, or of shared memory, when no other unit uses the banks
         starts, others, ends, idle = (
             Signal(),
             Signal(),
@@ -232,7 +238,7 @@ class _Around:
         with m.Elif(self.atomic & (age != 3)):
             m.d.sync += age.eq(age + 1)
 
-        # What they read and write.
+        # Their reads and writes
         read, write = dut.lines.read, dut.lines.write
         reads = here.valid & (here.owner != BeatOwner.FILL)
         written = Cat(bank.bytes for bank in write.banks).any()
@@ -261,7 +267,7 @@ class _Around:
 
 
 class _Spec(Elaboratable):
-    """The miss queue."""
+    """The miss queue and its assertions."""
 
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
@@ -293,12 +299,13 @@ class _Spec(Elaboratable):
         return m
 
     def _of(self, bits: Any) -> Value:
-        """Whether it is the one's."""
+        """Returns the observed line's bit."""
         return _bit(bits, self.one)
 
     def _show_offers(self, m: Module, past: Past) -> None:
-        """What is offered stays until it is taken; requests are compared without their words, which
-        belong to a line that is no longer written."""
+        """Offers do not change until they are accepted. Requests are compared without their words,
+        which belong to a line that is no longer written.
+        """
         dut, request = self.dut, self.dut.memory.request
         what = Cat(getattr(request.payload, name) for name in ("write", "tag", "address"))
         for stream, payload in (
@@ -313,8 +320,9 @@ class _Spec(Elaboratable):
             )
 
     def _show_stages(self, m: Module) -> None:
-        """What is done with each line: it waits for its read, memory reads it, it is here; it is filled; it waits for
-        its write, memory writes it."""
+        """The state of each line: it waits for its read, memory reads it, it was read; it is
+        filled; it waits for its write, memory writes it.
+        """
         dut, around = self.dut, self.around
         request, response, pend = dut.memory.request, dut.memory.response, around.pend
         said, asked, found = response.payload, around.asked, dut.found.payload
@@ -368,7 +376,7 @@ class _Spec(Elaboratable):
         claim(m, ~(self.finish & ~(filling | here & modifies)).any(), "who has its words")
         claim(m, ~((filling | waiting & sends) & modifies).any(), "what is filled is not modified")
 
-        # Requests wait in a queue.
+        # Requests wait in a queue
         in_queue, again, read_waits, write_waits = (
             Const(0, _TAGS),
             Const(0, _TAGS),
@@ -387,8 +395,9 @@ class _Spec(Elaboratable):
         claim(m, (read_waits == waiting) & (write_waits == sends), "all who wait are in the queue")
 
     def _show_fills(self, m: Module) -> None:
-        """Where lines are that are filled: one at a time, and between the last beat and the
-        request."""
+        """The location of lines that are filled: one at a time, and between the last beat and the
+        request.
+        """
         dut, around = self.dut, self.around
         kept_tag, fill_passed, completed = dut.fills.line.tag, dut.fill_passed, dut.completed
         wait, pend = around.wait, around.pend
@@ -422,7 +431,7 @@ class _Spec(Elaboratable):
         )
         claim(m, dut.fill.valid, "some of its words are on their way", when=dut.filling)
 
-        # Between two lines that are finished all that is written is of the second one.
+        # Between the completion of two lines all writes are to the second one.
         open_, open_tag, fills, there = Signal(), Signal(_BITS), kept_tag, dut.fill.valid
         for each in (wait, pend):
             mine = each.valid & (each.owner == BeatOwner.FILL)
@@ -476,7 +485,7 @@ class _Spec(Elaboratable):
         )
 
     def _show_answers(self, m: Module) -> None:
-        """Where lines are that were read."""
+        """The location of lines that were read."""
         dut, around, answers = self.dut, self.around, self.dut.answers
         wait, pend, said = around.wait, around.pend, dut.memory.response.payload
         more, ahead, stays = answers.has_beats, answers.sent_early, answers.occupied
@@ -542,7 +551,7 @@ class _Spec(Elaboratable):
             when=pend.valid & (pend.owner == BeatOwner.ANSWER) & _bit(around.reading, pend.tag),
         )
 
-        # The words that are read are those of the answer.
+        # The words that are read are those of the answer
         holder = Signal(_BITS)
         with m.If(answers.take.valid):
             m.d.sync += holder.eq(said.tag)
@@ -554,7 +563,7 @@ class _Spec(Elaboratable):
             when=around.here.valid & (around.here.owner == BeatOwner.ANSWER),
         )
 
-        # Lines that are modified.
+        # Lines that are modified
         atomic = one_hot(around.atomic_tag, _TAGS, around.atomic & around.of_line)
         claim(
             m,
@@ -574,7 +583,7 @@ class _Spec(Elaboratable):
         )
         claim(m, ~around.atomic | ~dut.fill_passed.valid, "no line is filled meanwhile")
 
-        # What is known of each line.
+        # Invariants of each line
         found, known, alike = dut.found.payload, Signal(_TAGS), Const(1)
         m.d.comb += known.eq(dut.used & ~one_hot(dut.early.payload, _TAGS, dut.early.valid))
         self.known = known
@@ -611,7 +620,7 @@ class _Spec(Elaboratable):
         claim(m, _bit(known, kept_tag), "so is what is copied", when=row != 0)
 
     def _show_order(self, m: Module) -> None:
-        """Of two lines that are the same one."""
+        """Two tags with the same line: their order."""
         dut, hazards = self.dut, self.dut.hazards
         found, given, used, word, line = (
             dut.found.payload,
@@ -633,7 +642,7 @@ class _Spec(Elaboratable):
             when=dut.found.valid,
         )
 
-        # What each of the two is.
+        # The state of each of the two
         places, writes, alters, marks = [], [], [], (self.one, self.other)
         for number, tag in enumerate(marks):
             place, write, alter = (
@@ -682,7 +691,7 @@ class _Spec(Elaboratable):
             when=dut.memory.request.valid & (request.tag == self.one),
         )
 
-        # Which line was found first.
+        # Which line was found first
         first, (one, other) = Signal(), marks
         with m.If(_bit(given, other)):
             m.d.sync += first.eq(_bit(used & ~self.ends, one))
@@ -715,7 +724,7 @@ class _Spec(Elaboratable):
             when=_bit(unconfirmed, one),
         )
 
-        # A held line waits for writes to memory, none of which is queued behind it.
+        # A held line waits for writes to memory, none of which is queued after it.
         behind = [self._rank(tag) for tag in marks]
         claim(
             m,
@@ -744,7 +753,7 @@ class _Spec(Elaboratable):
         can_happen(m, before & (behind[1] == 1) & _bit(self.around.writing, one), "one is held")
 
     def _rank(self, tag: Value) -> Value:
-        """How far a line that is filled is from memory: 0 when memory writes it."""
+        """Returns the distance of a line that is filled from memory: 0 when memory writes it."""
         around, ranks = self.around, Const(0, 4)
         fill_passed, fills = self.dut.fill_passed, self.dut.fills
         places = [
@@ -769,7 +778,9 @@ class _Spec(Elaboratable):
         return ranks
 
     def _show_threads(self, m: Module) -> Any:
-        """Of the one line one thread: its words pass once, in order. Returns what was found."""
+        """The observed line and one thread: its words pass once, in order. Returns the thread's
+        state when it was found.
+        """
         dut, fills, answers = self.dut, self.dut.fills, self.dut.answers
         found, given, thread = (
             dut.found.payload,
@@ -824,7 +835,7 @@ class _Spec(Elaboratable):
             when=self._of(self.known),
         )
 
-        # Beats: how many words of the thread have passed.
+        # Beats: how many words of the thread have passed
         count = Signal(3)
         following = Mux(answers.has_begun, answers.following.as_value(), here.first.as_value())
         current = self.current & (self.tag == self.one) & self._of(self.known & ~self.modifies)
@@ -968,7 +979,7 @@ class _Spec(Elaboratable):
         )
 
     def _choose_example(self, m: Module) -> None:
-        """Few threads, and all goes fast."""
+        """Constrains examples to few threads and short latencies."""
         found = self.dut.found.payload
         m.d.comb += Assume(
             (self.one == 0)
@@ -982,7 +993,9 @@ class _Spec(Elaboratable):
         )
 
     def _well(self, info: Any, beat: Value, lane: Value, has: Value) -> Value:
-        """What is kept of a line's threads says of the thread whether it is one of them."""
+        """Returns whether the line's threads, as stored, agree with whether the observed thread is
+        one of them.
+        """
         there = _bit(info.threads.word_select(beat, _PARAMS.lanes), lane)
         return (there == has) & self._next_well(info.first, info, beat, lane, has)
 

@@ -1,15 +1,15 @@
-"""Of the requesting warps exactly one is selected, and each after a bounded number of others.
+"""Exactly one of the requesting warps is selected, and each after a bounded number of others.
 
-For any requests, and any requesters moved behind all others, two at most in a cycle:
+For any requests, and at most two requesters in a cycle that are moved behind all others:
 
-1. Of those that request exactly one is first; if none requests, none is.
-2. Those before a requester, of which there are fewer than requesters, become fewer when some of them are put behind,
-   and never more but when the requester itself is. Of two that are put behind together the one of the lower number is
-   first. So a requester that requests in every cycle, and is moved behind only when it was first,
-   is first after at most as many others as there are other requesters.
+1. If any request, exactly one of them is first; if none requests, none is.
+2. The requesters before a given one, which are fewer than all requesters, become fewer when some of
+   them are moved, and more only when the given one itself is. Of two that are moved together the
+   one with the lower number is first. So a requester that requests in every cycle, and is moved
+   only when it was first, is first after at most as many others as there are other requesters.
 
-That is shown of eight requesters. Of sixteen, which are two parts of eight, and any larger number, the first statement
-is shown, which holds for any order of the parts.
+That is proved for eight requesters. For sixteen, which are two parts of eight, and any larger
+number, the first statement is proved, which holds for any order of the parts.
 """
 
 from itertools import permutations
@@ -27,7 +27,7 @@ _EIGHT, _SIXTEEN = 8, 16
 
 
 class _Spec(Elaboratable):
-    """Orders, and requesters that do what they like."""
+    """Orders with unconstrained requesters."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -57,7 +57,7 @@ class _Spec(Elaboratable):
             )
             return
 
-        # One of them, whichever.
+        # The observed requester
         one, ahead, passed = Signal(range(count)), Signal(range(count)), Signal(range(count))
         m.d.comb += one.eq(AnyConst(len(one)))
         mine, other = behind.bit_select(one, 1), Signal(count)
@@ -84,7 +84,7 @@ def _goes_before(order: Order, i: int, j: int) -> Value:
 
 
 def _is_order(order: Order, count: int) -> Value:
-    """Of no three each is before the next, round and round: then the same holds of any number."""
+    """Returns whether the relation has no cycle of three: then it has no longer cycle either."""
     return ~Cat(
         _goes_before(order, i, j) & _goes_before(order, j, k) & _goes_before(order, k, i)
         for i, j, k in permutations(range(count), 3)

@@ -1,18 +1,18 @@
-"""No warp leaves a trap before all live warps are at RTT or paused, and all that wait at RTT leave
-together.
+"""No warp leaves a trap before all live warps are at RTT or paused, and all warps that wait at RTT
+leave together.
 
-Warps begin, enter the trap, execute what they like there and outside, pause, are woken, fail, and end, in any order and
-at any time; the host stops, steps and wakes. Of each warp the theorem knows in which of the states of its protocol with
-issue and the flow unit it is; that protocol is all that is assumed. (A warp that is paused inside executes nothing
-there: an instruction of the trap unit issues when all before it is complete, so their errors have come.)
+Warps begin, enter the trap, execute any instructions there and outside, pause, are woken, fail, and
+end, in any order and at any time; the host stops, steps and wakes. The theorem tracks each warp's
+state in its protocol with issue and the flow unit; that protocol is all that is assumed. (A warp
+that is paused inside executes nothing there: an instruction of the trap unit issues when all before
+it are complete, so their errors were reported.)
 
-1. A warp that waits at RTT is requested to leave only when, in the cycle before, every live warp
-   waited there, was paused,
-   or had entered without a handler, and no warp was about to begin.
-2. Then all warps that wait there are requested to leave, in the same cycle, and none stays behind.
+1. A warp that waits at RTT is requested to leave only if, in the previous cycle, every live warp
+   waited there, was paused, or had entered without a handler, and no warp was about to begin.
+2. Then all warps that wait there are requested to leave, in the same cycle.
 3. No other warp is, except one whose RTT terminates it.
-4. Every live warp is then inside the trap or paused: entry is that of all.
-5. A warp is inside from its entry until its return, as the protocol says.
+4. Every live warp is then inside the trap or paused: all of them have entered.
+5. A warp is inside from its entry until its return, as the protocol defines.
 """
 
 from typing import Any
@@ -37,7 +37,9 @@ _INSIDE = (*_ANYWHERE, TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PA
 
 
 class _Place(enum.Enum, shape=4):
-    """Where a warp is in its protocol. WAITS_...: an instruction of the trap unit keeps it until ``resume``."""
+    """State of a warp in its protocol. WAITS_...: an instruction of the trap unit holds it until
+    ``resume``.
+    """
 
     DEAD = 0
     OUTSIDE = 1
@@ -52,7 +54,9 @@ class _Place(enum.Enum, shape=4):
 
 
 class _Spec(Elaboratable):
-    """The states of the trap unit, and a machine around them that keeps the protocol and does what it likes."""
+    """The states of the trap unit, with a machine around them that obeys the protocol and is
+    otherwise unconstrained.
+    """
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -112,7 +116,9 @@ class _Spec(Elaboratable):
         return m
 
     def _follow(self, m: Module, warps: WarpTraps, machine: SmTrap, warp: int, place: Any) -> None:
-        """Follows a warp through its protocol; what would break it does not happen."""
+        """Tracks a warp in its protocol; events that would violate the protocol are assumed not to
+        happen.
+        """
         past, step, result = Past(m), warps.dispatched.payload, warps.result.payload
         state, release = warps.view.state, machine.link.release
         inside, leaving = state.inside[warp], state.leaving[warp]

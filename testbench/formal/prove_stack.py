@@ -1,29 +1,30 @@
 """The call/return stack is unbounded: an unwind finds the tokens that were pushed, with any spills
 and fills in between.
 
-Any operations of any warps come, any threads wait; memory answers as late as it likes, in any order of warps, and may
-refuse. Lines are spilled, filled and written back meanwhile. Of one warp and one depth, whichever they are:
+Any operations of any warps arrive, any threads are pending; memory answers at any time, in any
+order of warps, and may refuse. Lines are spilled, filled and written back meanwhile. For any one
+warp and any one depth:
 
 1. The token that an unwind finds there is the one that was pushed there last.
-2. An unwind looks at all tokens from the topmost one down. It looks at none, and leaves none as the topmost one, before
-   it has passed those above; except the holes under a trap frame, and an operation that empties the
-   stack.
-3. Memory has the token, unless its line is one of those that count as dirty. A dirty line leaves for its own place in
-   the warp's region.
-4. Four lines are on chip at most, one is on its way from memory, seven are on their way to it: or, with another number
-   of tokens on chip, n, one, 2n - 1.
-5. A write-back is answered when memory has taken all lines.
-6. What the engine and the pipeline promise each other, the assertions of the hardware, is so.
-7. All of this is true from the end of the sweep after a reset on, with any content of the stack's
-   memories.
+2. An unwind examines all tokens from the topmost one down. It examines none, and leaves none as the
+   topmost one, before it has passed those above; except for the holes under a trap frame, and an
+   operation that empties the stack.
+3. Memory has the token, unless its line is one of those marked as dirty. A dirty line is written to
+   its own address in the warp's region.
+4. At most four lines are on chip, one is being filled, seven are being spilled; with another number
+   n of lines on chip: n, one, 2n - 1.
+5. A write-back is answered when memory has accepted all lines.
+6. The promises between engine and pipeline, which are assertions of the hardware, hold.
+7. All of this holds from the end of the sweep after a reset on, with any initial content of the
+   stack's memories.
 
-A token is forgotten when its warp is launched or gets another region, when SET_POINTER drops its line before memory has
-it, and when memory refuses its line.
+A token is forgotten when its warp is launched or gets another region, when SET_POINTER drops its
+line before memory has it, and when memory refuses its line.
 
 Assumed, since proved elsewhere: tokens on chip are read unchanged (`tokens`); nothing was pushed
-beyond the largest region, or without one beyond what fits on chip, in a cycle before
-(`stack_limit`, which in turn assumes the assertions). And: a warp is launched before anything else;
-its region is 1 MiB at most; memory answers each request, with what was written last.
+beyond the largest region, or without one beyond the capacity on chip, in an earlier cycle
+(`stack_limit`, which in turn assumes the assertions). Also assumed: a warp is launched before
+anything else; its region is at most 1 MiB; memory answers each request, with the last data written.
 """
 
 from functools import partial
@@ -64,16 +65,18 @@ from sim.checks.formal.theorem import Theorem
 _SHARED = ("pc", "mask", "kind", "counted")
 _LAST_PLACE = TOKENS_PER_LINE - 1
 _GRANULE = CRS_GRANULE // TOKEN_BYTES
-"""Tokens of a granule."""
+"""Number of tokens of a granule."""
 _GRANULES = 1 << DEPTH_BITS - 1 - (_GRANULE - 1).bit_length()
-"""Those of the largest region."""
+"""Number of granules of the largest region."""
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
 _UNWINDS = (Parking.UNWIND, Parking.EVICT)
 
 
 class StackSpec(Elaboratable):
-    """The call/return stack; its tokens on chip are any memory that is read unchanged. In examples
-    one warp does what ``_do`` says, and memory is fast."""
+    """The call/return stack; its tokens on chip are an unconstrained memory that is read unchanged.
+
+    In examples one warp executes the operations of ``_do``, and memory is fast.
+    """
 
     def __init__(self, params: SmParams, examples: bool = False) -> None:
         self._params, self._examples = params, examples
@@ -132,7 +135,7 @@ class StackSpec(Elaboratable):
         return m
 
     def _claim(self, what: Any, message: str, *, when: Any = 1) -> None:
-        """Something holds once the sweep after a reset is over."""
+        """Asserts a condition after the sweep that follows a reset."""
         claim(
             self.m,
             what,
@@ -142,17 +145,17 @@ class StackSpec(Elaboratable):
         )
 
     def _let(self, name: str, value: Any, bits: int = 1) -> Signal:
-        """A signal of that width."""
+        """Returns a new signal of that width, driven by the value."""
         signal = Signal(bits, name=name)
         self.m.d.comb += signal.eq(value)
         return signal
 
     def _of(self, bits: Any) -> Value:
-        """The warp's bit."""
+        """Returns the warp's bit."""
         return Value.cast(bits).bit_select(self.warp, 1)
 
     def _read(self) -> None:
-        """The warp's words, and what they say of its lines; its steps in the stages."""
+        """Reads the warp's words, the lines that they describe, and its steps in the stages."""
         m, states, warp, depth = self.m, self.dut.states, self.warp, self.depth
         change, stage, left = self.change, self.stage, self.left
         (
@@ -193,7 +196,7 @@ class StackSpec(Elaboratable):
         self.beneath = self._let("beneath", self.top - self.on_chip, LINE_BITS)
         self.clean = self._let("clean", self.top - self.dirty, LINE_BITS)
 
-        # The line of the depth, and where it is.
+        # The line of the depth, and its location
         self.place, self.line = depth[:PLACE_BITS], self._let("line", depth[PLACE_BITS:], LINE_BITS)
         down = self._let("down", self.top - self.line, LINE_BITS)
         self.cached, self.soiled = (
@@ -204,7 +207,7 @@ class StackSpec(Elaboratable):
         self.base = self._let("base", first, len(self.lines.job.payload.address))
         self.address = self._let("address", self.base + self.line, len(self.base))
 
-        # Steps of the warp in the stages, and those that hold it there.
+        # The warp's steps in the stages, and the steps that stall it there
         self.changes, self.judges, self.leaves = (
             self._let(name, each.step.warp == warp)
             for name, each in (("changes", change), ("judges", stage), ("leaves", left))
@@ -242,7 +245,7 @@ class StackSpec(Elaboratable):
         self.first = self._let("first", (self.in_change & ~change.continues) | self.pushing)
 
     def _surround(self) -> None:
-        """Who asks for what."""
+        """Drives the requests."""
         m, request, asked = self.m, self.dut.request, self.dut.request.payload
         takes = request.valid & request.ready & (asked.warp == self.warp) & asked.enable
         launches = takes & (asked.operation == StackOperation.LAUNCH)
@@ -270,7 +273,7 @@ class StackSpec(Elaboratable):
         ]
 
     def _keep_tokens(self) -> None:
-        """The token of the depth on chip, as last written."""
+        """Stores the token of the depth on chip, as last written."""
         m, past, pipeline, other = (
             self.m,
             self.past,
@@ -313,8 +316,9 @@ class StackSpec(Elaboratable):
         ]
 
     def _keep_memory(self) -> None:
-        """The token of the depth in memory; outstanding answers for the warp: to writes, and a
-        line, ``fetched`` when it was requested."""
+        """Stores the token of the depth in memory, and the warp's outstanding answers: to writes,
+        and to a line, which was ``fetched`` when it was requested.
+        """
         m, out, answer = self.m, self.dut.port.request, self.dut.port.response
         self.asks = self._let("asks", out.valid & (out.payload.tag == self.warp))
         self.to_it = self._let("to_it", out.payload.address == self.address)
@@ -360,8 +364,9 @@ class StackSpec(Elaboratable):
         ]
 
     def _follow(self) -> None:
-        """``token`` was pushed to the depth, if it is ``known``; it is on the stack if ``alive``. The unwind that is
-        under way has ``met`` it."""
+        """Tracks the depth. ``token`` was pushed to it, if ``known``; it is on the stack if
+        ``alive``; the current unwind has ``met`` it.
+        """
         m, change, state = self.m, self.change, self.state
         operation, last = change.step.operation, Signal(DEPTH_BITS)
         self.token: Any = Signal(StoredToken)
@@ -387,13 +392,13 @@ class StackSpec(Elaboratable):
         m.d.sync += self.met.eq((self.met & ~(self.begins & operation.is_unwind)) | self.finds)
 
     def _is_token(self, other: Any) -> Value:
-        """Whether it is the same in memory."""
+        """Returns whether the token equals the one in memory."""
         return Cat(
             Value.cast(other[name]) == Value.cast(self.token[name]) for name in _SHARED
         ).all()
 
     def _show_stack(self) -> None:
-        """The theorem, and what the warp's words say."""
+        """Asserts the theorem, and that the warp's words agree with it."""
         m, state, engine, past = self.m, self.state, self.engine, self.past
         change, on_chip, dirty, memory = self.change, self.on_chip, self.dirty, self.memory
         launches = self.begins & (change.step.operation == StepOperation.LAUNCH)
@@ -469,7 +474,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_steps(self) -> None:
-        """Which operation is in which stage, and that the change stage's state is current."""
+        """Asserts which operation is in which stage, and that the change stage's state is current."""
         state, change, stage, left = self.state, self.change, self.stage, self.left
         step, operation, judged, after = (
             change.step,
@@ -493,7 +498,7 @@ class StackSpec(Elaboratable):
         )
 
         def legal(each: Any) -> Value:
-            """Whether it is a step that there is."""
+            """Returns whether a step is defined."""
             does = each.operation
             comes_back = (
                 (does == StepOperation.FINISH_WRITE_BACK)
@@ -515,7 +520,7 @@ class StackSpec(Elaboratable):
             when=left.writes | left.is_done | left.parks | left.moves_region,
         )
 
-        # What a step brings along from the stage before.
+        # State that a step has from the previous stage
         def same(*names: str) -> Value:
             return Cat(step.state[name] == state[name] for name in names).all()
 
@@ -581,7 +586,7 @@ class StackSpec(Elaboratable):
         )
 
     def _relate(self, name: str, step: Any, when: Any) -> None:
-        """The state of a step that has gone down by some lines of those on chip."""
+        """Asserts the state of a step that has passed some of the lines on chip."""
         state, last = self.state, step.state.last
         back = self._let(f"back_{name}", self.top - last[PLACE_BITS:], LINE_BITS)
         counted = back[: self._count]
@@ -605,7 +610,9 @@ class StackSpec(Elaboratable):
         self._claim((last <= state.last) | last.all(), f"it goes down, {name}", when=when)
 
     def _show_unwinds(self) -> None:
-        """An unwind on its way through the stages, and what it leaves; other steps that do."""
+        """Asserts the position of an unwind in the stages, and its results; also of other steps
+        that unwind.
+        """
         state, change, stage, left = self.state, self.change, self.stage, self.left
         step, operation, judged, after = (
             change.step,
@@ -617,7 +624,7 @@ class StackSpec(Elaboratable):
         replayed = self.arbiter.replayed.payload
 
         def waits(*why: Parking) -> Value:
-            """Whether an operation waits for one of those, or comes back from that."""
+            """Returns whether an operation is parked, or resumes, for one of these reasons."""
             return (self.returns & Cat(replayed.parking == each for each in why).any()) | (
                 self.parked & Cat(self.parking == each for each in why).any()
             )
@@ -637,7 +644,7 @@ class StackSpec(Elaboratable):
         )
         self._claim(self.dirty == 0, "who loads has nothing to lose", when=loads)
 
-        # Lines are left behind for a while.
+        # Lines are skipped temporarily
         self._claim(
             (self.dirty == 0) & (state.last[:PLACE_BITS] == _LAST_PLACE),
             "what is provisional is clean",
@@ -666,7 +673,7 @@ class StackSpec(Elaboratable):
             now.is_provisional == state.is_provisional, "provisional, judged", when=self.in_judge
         )
 
-        # A token that is read.
+        # A token is read
         sees, has_seen = (
             each.is_unwind & (each != StepOperation.CLEAR) for each in (operation, judged)
         )
@@ -681,7 +688,7 @@ class StackSpec(Elaboratable):
         )
         self._claim((step.lines != 0) & ~step.state.last[-1], "there is a token", when=looks)
 
-        # It is judged.
+        # It is examined
         seen = self.in_judge & judged.is_unwind & stage.has_token
         self._claim(
             judged.is_unwind & ~stage.step.fault & ~stage.is_empty,
@@ -766,7 +773,9 @@ class StackSpec(Elaboratable):
         )
 
     def _show_visit(self) -> None:
-        """The state that a visit of the engine has read is current, unless it is notified."""
+        """The state that the engine has read for a visit is current, unless the engine is notified
+        of a change.
+        """
         engine, lines = self.engine, self.lines
         view, here = engine._view, engine.warp == self.warp
         self.acts = self._let("acts", here & (engine._step == VisitStep.ACT))
@@ -809,7 +818,7 @@ class StackSpec(Elaboratable):
             when=(engine._step != VisitStep.SELECT) & engine._for_arrival,
         )
 
-        # Lines that are to leave, and writes that memory has not confirmed.
+        # Lines to be spilled, and writes that memory has not confirmed
         out = self.dut.port.request
         self.kept = self._let(
             "stays", lines.keeps_lines.valid & (lines.keeps_lines.payload == self.warp)
@@ -857,7 +866,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_action(self) -> None:
-        """What a visit decides is right when it is done."""
+        """A decision of a visit is still valid when it is carried out."""
         engine, action, acts, calm = self.engine, self.engine._action, self.acts, self.calm
         parked, flushing, dirty, leaving = self.parked, self.writing_back, self.dirty, self.leaving
         doing, arrives = engine._step == VisitStep.ACT, self.lines.arrived.payload
@@ -900,7 +909,7 @@ class StackSpec(Elaboratable):
             when=flushing & back.valid & (back.payload.warp == self.warp),
         )
 
-        # A line is installed, or requested.
+        # A line is installed, or requested
         install, ask = acts & calm & (action == Action.INSTALL), acts & calm & action.fills
         self._claim(~self.stale & self.filling, "which is put in", when=install)
         self._claim(
@@ -913,7 +922,7 @@ class StackSpec(Elaboratable):
         )
         self._claim(engine._number == self.beneath, "it is the one below", when=ask | install)
 
-        # Lines are to leave.
+        # Lines are to be spilled
         spill = self._let("spills", acts & spills & calm & ~engine._was_committed)
         rest = self._let("rest", engine._more + 1 + leaving, 5)
         self._claim(
@@ -938,12 +947,14 @@ class StackSpec(Elaboratable):
         self._claim(rest == dirty, "a write-back takes all", when=spill & for_write_back)
 
     def _keeps(self, keep: Any, topmost: Any) -> Value:
-        """Whether all tokens of a line are written, or, of the topmost line of who drains, those that there are."""
+        """Returns whether a line has all its tokens, or, for the topmost line of a draining warp,
+        all that exist.
+        """
         there = Cat(self.state.last[:PLACE_BITS] >= each for each in range(TOKENS_PER_LINE))
         return keep.all() | ((keep == there) & self.drains & topmost)
 
     def _show_leaving(self) -> None:
-        """Lines that leave: ``job`` is the next of several, ``read`` has come out of the cache."""
+        """Lines that are spilled: ``job`` is the next of several, ``read`` was read from the cache."""
         lines, dirty, leaving, clean = self.lines, self.dirty, self.leaving, self.clean
         job, read = lines._job.payload, lines._read.payload
         came, jobs = self.came & ~self.kept, self.works & job.spill & ~self.kept
@@ -991,7 +1002,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_coming(self) -> None:
-        """A line that is filled: it is to be requested, is requested, is read, has arrived."""
+        """A line that is filled: before its request, requested, answered, arrived."""
         lines, out = self.lines, self.dut.port.request
         to_ask, asked = self.works & ~lines._job.payload.spill, self.asks & ~out.payload.write
         arrived = lines.arrived.valid & (lines.arrived.payload.warp == self.warp)
@@ -1016,7 +1027,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_promises(self) -> None:
-        """The assertions of the hardware, as far as they are about the warp."""
+        """The assertions of the hardware, as far as they concern the warp."""
         change, engine, lines, left, dut = self.change, self.engine, self.lines, self.left, self.dut
         step, notified, again, out = (
             change.step,
@@ -1085,8 +1096,11 @@ class StackSpec(Elaboratable):
         )
 
     def _do(self) -> None:
-        """A warp is launched and pushes 9 tokens, of which a line is spilled; or 5, which are written back, of which it
-        keeps 4 then, and takes the last one off. Memory answers in the next cycle."""
+        """Makes the requests of examples, with memory that answers in the next cycle.
+
+        A warp is launched and pushes 9 tokens, of which a line is spilled; or 5, which are written
+        back, of which it keeps 4, and pops the last one.
+        """
         m, request, asked, port = self.m, self.dut.request, self.dut.request.payload, self.dut.port
         pushes, number, line = Signal(4), Signal(4), Signal.like(port.request.payload.data)
         fifth, more, out, answer = Signal(), Signal(), port.request, port.response
@@ -1126,7 +1140,7 @@ class StackSpec(Elaboratable):
 STALE_SPILL = Fault(
     "rtl.crs.engine", "self._commits & commit.writes", "self._commits & commit.keeps_lines"
 )
-"""A spill that was decided before a commit which drops no line is not abandoned."""
+"""A spill that was decided before a commit which drops no line is not cancelled."""
 
 FAULTS = (
     Fault(
@@ -1157,11 +1171,11 @@ FAULTS = (
     Fault("rtl.crs.commit", "stage.empties | is_negative", "stage.empties"),
     Fault("rtl.crs.judge", "stage.has_token & step.was_clean", "stage.has_token"),
 )
-"""Changes of the hardware that the theorem must notice."""
+"""Changes of the hardware with which the theorem must fail."""
 
 
 def theorem(params: SmParams, faults: tuple[Fault, ...] = FAULTS) -> Theorem:
-    """The theorem of the stack of a machine."""
+    """Returns the theorem of the stack for a machine."""
     spec = partial(StackSpec, params)
     return Theorem(
         spec,

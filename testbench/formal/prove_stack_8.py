@@ -1,6 +1,7 @@
-"""The call/return stack has no end with eight tokens of a warp on chip either: the theorem `stack` of two lines.
+"""The call/return stack is also unbounded with eight tokens of a warp on chip: the theorem `stack`
+for two lines.
 
-One fault of `stack` is none here: with two lines on chip the theorem holds with it, too.
+One fault of `stack` is not checked here: with two lines on chip the theorem also holds with it.
 """
 
 from dataclasses import replace

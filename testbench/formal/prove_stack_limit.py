@@ -1,20 +1,20 @@
-"""No stack grows out of its region; user mode leaves the entries free that the trap handler needs; SETCRSPTR clamps.
+"""No stack exceeds its region; user mode leaves the entries free that the trap handler needs;
+SETCRSPTR clamps.
 
 Any operation of any warp arrives at any time, any token is found, and the spill and fill engine is
-unconstrained in the counters of lines and with operations that are parked. Of one warp, whichever
-it is:
+unconstrained in the counters of lines and with parked operations. For any one warp:
 
-1. Its stack has as many tokens as its region holds, at most; without a region as many as fit on chip, in any mode.
-2. A push outside the trap handler leaves the last TRAP_RESERVE entries free. So when a trap strikes a stack that user
-   mode has filled, there is room for its frame; SET_MODE reports it.
-3. A push is refused for its depth exactly when it, or the second one of its instruction, would go beyond: of what user
-   mode, or the handler, may fill.
+1. Its stack has at most as many tokens as its region holds; without a region as many as fit on
+   chip, in any mode.
+2. A push outside the trap handler leaves the last TRAP_RESERVE entries free. So when a trap occurs
+   with a stack that user mode has filled, there is room for its frame; SET_MODE reports it.
+3. A push is refused for its depth if and only if it, or the second one of its instruction, would
+   exceed what user mode, or the handler, may fill.
 4. SET_POINTER sets the requested depth, in whole lines, or the limit if that is less; a stack
-   without a region
-   is empty after it.
+   without a region is empty after it.
 
-While a warp is launched nothing else of it is under way. The promises of the unit's parts to each other are assumed;
-`stack` proves them.
+While a warp is launched no other operation of it is under way. The promises between the unit's
+parts are assumed; `stack` proves them.
 """
 
 from functools import partial
@@ -45,12 +45,15 @@ from sim.checks.formal.theorem import Theorem
 
 _STEP = TRAP_RESERVE.bit_length() - 1
 _GRANULE = CRS_GRANULE // TOKEN_BYTES
-"""Tokens of a granule."""
+"""Number of tokens of a granule."""
 
 
 class LimitSpec(Elaboratable):
-    """The pipeline of the call/return stack, without its engine and its tokens, which do what they like; in
-    examples one warp with a region of one granule, which may enter the trap handler, sets its pointer, and pushes."""
+    """The pipeline of the call/return stack, with an unconstrained engine and unconstrained tokens.
+
+    Examples have one warp with a region of one granule, which may enter the trap handler, sets its
+    pointer, and pushes.
+    """
 
     def __init__(self, params: SmParams, examples: bool = False) -> None:
         self._params, self._examples = params, examples
@@ -86,13 +89,14 @@ class LimitSpec(Elaboratable):
         memory, granules = sizes.has_region, sizes.granules
 
         def within(last: Value, reserve: Any = 1) -> Value:
-            """Whether the topmost token, if there is one, is in the region, or, without the reserve, in what user mode
-            may fill."""
+            """Returns whether the topmost token, if any, is in the region, or, with ``reserve`` 0,
+            in the part that user mode may fill.
+            """
             return last.all() | Mux(
                 memory, last[_STEP:] <= Cat(reserve, granules), last < params.stack_tokens
             )
 
-        # What the stages have of the warp.
+        # State of the warp in the stages
         change, judge, left, replayed = (
             dut.change.stage,
             dut.judge.stage,
@@ -182,7 +186,7 @@ class LimitSpec(Elaboratable):
         ):
             claim(m, within(origin.last), f"where it began, {name}", when=sunk & ~launching)
 
-        # A launch is alone, and an unwind that continues has begun.
+        # A launch is alone, and an unwind that resumes has begun.
         claim(
             m,
             ~(waits | (judge.valid & judged) | (left.writes & leaves)),
@@ -230,7 +234,7 @@ class LimitSpec(Elaboratable):
         ):
             claim(m, within(origin.last), f"it has begun, {name}", when=walks & ~launching)
 
-        # What an unwind does.
+        # Effects of an unwind
         claim(m, operation.is_unwind, "an unwind follows", when=change.valid & change.continues)
         claim(
             m,
@@ -274,7 +278,7 @@ class LimitSpec(Elaboratable):
         enters = change.valid & here & (operation == StepOperation.SET_MODE) & change.token.pc[0]
         kept = within(step.state.last, 0)
         claim(m, ~limited, "there is room for the frame", when=enters & kept & memory & ~launching)
-        # 4, of which the commit makes whole lines.
+        # 4, where the commit rounds to whole lines
         asked_for, set_to = step.state.last, dut.change.result.step.state.last
         sets = change.valid & here & (operation == StepOperation.SET_POINTER)
         claim(
@@ -305,7 +309,7 @@ class LimitSpec(Elaboratable):
         return m
 
     def _do(self, m: Module, dut: CallReturnStack) -> None:
-        """The requests in examples."""
+        """Makes the requests of examples."""
         asked, number, enters = dut.request.payload, Signal(2), Signal()
         free(m, enters)
         m.d.sync += number.eq(number + (dut.request.valid & dut.request.ready & (number != 3)))
@@ -347,7 +351,7 @@ FAULTS = (
 
 
 def theorem(params: SmParams) -> Theorem:
-    """The theorem of the stack of a machine."""
+    """Returns the theorem of the stack's limit for a machine."""
     spec = partial(LimitSpec, params)
     return Theorem(
         spec,

@@ -1,4 +1,6 @@
-"""Limits hold with eight tokens of a warp on chip: the theorem `stack_limit`, of half a step of limits."""
+"""The limits hold with eight tokens of a warp on chip: the theorem `stack_limit` with half the step
+between limits.
+"""
 
 from dataclasses import replace
 

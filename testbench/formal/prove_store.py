@@ -1,15 +1,18 @@
-"""The data that issue gets of an instruction is its word's and its control code's, at any time.
+"""The store's data for an instruction are those of its word and its control code, at any time.
 
-Groups arrive for two warps at any time, and the selected warp is read. Of one place, which is a
-warp's, in one of its two groups, with any content:
+Groups arrive for two warps at any time, and the selected warp is read. For any one entry, which is
+in one of the two groups of a warp, with any content:
 
-1. The head that is brought waits for the scoreboards that the control code names, and says whether it waits for
-   anything. It is short only if the stall count is two or less, and nothing else has to happen behind the instruction.
+1. The head that is delivered waits for the scoreboards that the control code names, and reports
+   whether it waits at all. It is short only if the stall count is at most two, and nothing else has
+   to happen after the instruction.
 2. The effects on the warp: it may continue after the cycles of the stall count, or more; the
-   scoreboards that
-   the control code names are raised, by what is executed beside the flow; so is what counts it as not complete.
-3. Behind it comes the next one of its group, and behind the last one the first one of the other group.
-4. Word, kind, error and constant leave as they came, a cycle after the selection, with the instruction's own address.
+   scoreboards that the control code names are raised, if the instruction is not executed by the
+   flow unit; so is the count of incomplete instructions.
+3. The next instruction is the next one of the group, and after the last one the first one of the
+   other group.
+4. Word, kind, error and constant leave unchanged, a cycle after the selection, with the
+   instruction's own address.
 """
 
 from typing import Any
@@ -35,7 +38,7 @@ _GROUP_AT = GROUP_BYTES.bit_length() - 1
 
 
 class _Spec(Elaboratable):
-    """The store, with its writer and reader."""
+    """The store with unconstrained writer and reader."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -58,7 +61,7 @@ class _Spec(Elaboratable):
             ),
         ]
 
-        # What came last for the place.
+        # The last content that arrived for the entry
         came: Any = Signal(FetchedInstruction)
         pc, known = Signal(_PC_BITS), Signal()
         with m.If(
@@ -66,7 +69,7 @@ class _Spec(Elaboratable):
         ):
             m.d.sync += [known.eq(1), came.eq(group.instructions[number]), pc.eq(group.pc)]
 
-        # It is there.
+        # It is in the store
         def stored(column: Any) -> Any:
             port = column.read_port(domain="comb")
             m.d.comb += port.addr.eq(Cat(entry, warp))
@@ -91,7 +94,7 @@ class _Spec(Elaboratable):
             )
         claim(m, stored(store.pcs) == pc[_GROUP_AT:], "the address is there", when=known)
 
-        # It is read.
+        # It is read
         def at(warp_of: Any, place: str) -> Value:
             read = store.places.read(m, warp_of)[place]
             return known & (warp_of == warp) & (read.entry == entry) & (read.number == number)
@@ -113,7 +116,7 @@ class _Spec(Elaboratable):
         first = store.group.valid & store.bus_has_arriving & (group.first == number)
         self._is_head(m, store.bus, group.instructions[number], first, "what begins")
 
-        # It is the last one that was brought to its warp; the one behind is next.
+        # It was the last one delivered to its warp; the instruction after it is next.
         begins = first & (group.warp == warp) & (store.entries.read(m, warp) == entry)
         place, last = store.places.read(m, warp), number == GROUP_INSTRUCTIONS - 1
         here, next_ = place.here, place.next
@@ -133,7 +136,7 @@ class _Spec(Elaboratable):
         return m
 
     def _is_head(self, m: Module, head: Any, came: Any, when: Any, message: str) -> None:
-        """Whether it is the head of what came."""
+        """Asserts that the head is that of the data that arrived."""
         code = came.control
         claim(
             m,
@@ -151,7 +154,7 @@ class _Spec(Elaboratable):
         claim(m, head.is_quarter == came.quarter, f"{message}, quarter", when=when)
 
     def _is_control(self, m: Module, control: Any, came: Any, when: Any, message: str) -> None:
-        """Whether these are the effects on a warp that issues what arrived."""
+        """Asserts that these are the effects of the arrived instruction on a warp that issues it."""
         code, silent = came.control, is_kind(came.kind, lambda rule: rule.silent)
         claim(
             m,
@@ -174,7 +177,7 @@ class _Spec(Elaboratable):
 
 
 def _same(left: Any, came: Any) -> Value:
-    """Whether what leaves is what came."""
+    """Returns whether the data that leave are those that arrived."""
     return Cat(Value.cast(left[name]) == Value.cast(came[name]) for name in _KEPT).all()
 
 

@@ -1,12 +1,11 @@
 """A token on chip is read as last written, by either port and with any other writes.
 
-The pipeline of the call/return stack and the engine that moves lines read and write when they like, both at once. Of
-one token, whichever it is:
+The pipeline of the call/return stack and the engine that moves lines read and write at any time,
+also in the same cycle. For any one token:
 
-1. Its line, read in the cycle after the token was written or later, has it unchanged, and so do all
-   later
-   reads until it is written again.
-2. What is written to other lines, and to other places of its line, changes nothing of it.
+1. Its line, read in the cycle after the token was written or later, has it unchanged, until it is
+   written again.
+2. Writes to other lines, and to other tokens of its line, do not change it.
 3. The pipeline is never refused; the engine's refusal is reported in the cycle of its request.
 
 The value of a line that is read in the cycle in which it is written is not used.
@@ -24,7 +23,7 @@ from sim.checks.formal.theorem import Theorem
 
 
 class _Spec(Elaboratable):
-    """The tokens on chip, and two who do what they like with them."""
+    """The tokens on chip with two unconstrained users."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -36,7 +35,7 @@ class _Spec(Elaboratable):
         slot, place = Signal.like(first.read.payload), Signal(range(TOKENS_PER_LINE))
         m.d.comb += [slot.eq(AnyConst(len(slot))), place.eq(AnyConst(len(place)))]
 
-        # What was written last. Who writes it, who reads its line.
+        # The last value written; the writers and readers of its line
         token, known, recent = Signal(StoredToken.as_shape().size), Signal(), Signal()
         writes = [
             port.write.valid
@@ -71,7 +70,7 @@ class _Spec(Elaboratable):
         claim(m, other.read_free == ~first.read.valid, "the refusal of a read")
         claim(m, other.write_free == ~first.write.valid, "the refusal of a write")
 
-        # What is kept of it: some comes a cycle later.
+        # Its stored value, of which some parts arrive a cycle later
         for number, (body, kind) in enumerate(zip(store.bodies, store.kinds, strict=True)):
             kept = [part.read_port(domain="comb") for part in (body, kind)]
             m.d.comb += [part.addr.eq(slot) for part in kept]

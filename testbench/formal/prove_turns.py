@@ -1,20 +1,23 @@
 """Every ready warp issues within a bounded time, with any priorities; and so do operations.
 
-Four warps become ready when they like, with what they like, and units ask for operations of the lanes when they like;
-the policy is any, in every cycle. That is shown of 4 lanes and of 32. Of one warp, whichever it is:
+Four warps become ready at any time, with any instructions, and units request operations of the
+lanes at any time; the policy may change in every cycle. This is proved for 4 lanes and for 32. For
+any one warp:
 
-1. The lanes are free again when the beats are over of what they took, at most 4 * beats + 1 cycles later.
-2. Windows favour one warp after the other, one in an interval of eight windows. In its window a warp that is ready
-   issues after 5 * beats cycles at most: those for which the full lanes are taken, and those of an operation, of which
-   one goes first at most.
-3. So a warp that stays ready issues within as many intervals as there are warps, and 5 * beats cycles.
-4. While an operation is offered, and those who lower scoreboards for the lanes have room, seven instructions pass the
-   lanes at most until an operation goes.
+1. The lanes are free again after the beats of the operation that they accepted, at most 4 * beats +
+   1 cycles later.
+2. Windows favour one warp after the other, one in an interval of eight windows. In its window a
+   warp that is ready issues after at most 5 * beats cycles: those for which the full lanes are
+   occupied, and those of at most one operation that goes first.
+3. So a warp that remains ready issues within as many intervals as there are warps, and 5 * beats
+   cycles.
+4. While an operation is offered, and the queues that lower scoreboards for the lanes have room, at
+   most seven instructions pass the lanes before an operation.
 
-A warp that stays ready is ready with the same instruction; if it does not stay so, for want of room or held by the trap
-unit, it begins to wait when it is ready again. The queue of warps that wait for what is behind their instruction is
-assumed to have room. The priority among warps that are not favoured, and among operations, is
-another theorem, of order.
+A warp that remains ready is ready with the same instruction; if it does not, for lack of room or
+because the trap unit holds it, its wait starts again when it is ready again. The queue of warps
+that wait for the result of their instruction is assumed to have room. The priority among warps that
+are not favoured, and among operations, is another theorem, `order`.
 """
 
 from dataclasses import replace
@@ -45,8 +48,9 @@ _PATIENCE = 7
 
 
 class _Spec(Elaboratable):
-    """Issue units of both forms: on some lanes an instruction takes several cycles, on 32 of them one; examples are of
-    these."""
+    """Issue units of both forms: on some lanes an instruction takes several cycles, on 32 of them
+    one; examples are of the latter.
+    """
 
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
@@ -60,13 +64,13 @@ class _Spec(Elaboratable):
 
 
 class _Unit(Elaboratable):
-    """The issue unit, with warps that are ready when they like; in examples a window begins soon."""
+    """The issue unit with warps that are ready at any time; in examples a window begins soon."""
 
     def __init__(self, params: SmParams, examples: bool) -> None:
         self._params, self._beats = params, params.beats
         self._interval = FAVOUR_INTERVAL * window_cycles(params.beats)
-        # A window shows two cycles after it has begun. For so many cycles are the lanes not free, and has a favoured
-        # warp to wait, at most.
+        # A window takes effect two cycles after it has begun. Upper bounds: cycles in which the
+        # lanes are not free, and cycles in which a favoured warp waits.
         self._shows = self._interval - window_cycles(params.beats) + 2
         self._held = params.quarter_cycles - 1
         self._in_time = self._held + params.beats
@@ -137,7 +141,9 @@ class _Unit(Elaboratable):
     def _show_windows(
         self, m: Module, past: Past, lanes: Any, others: Any, waits: Any, left: Signal
     ) -> None:
-        """``age``: cycles since the warp's last window. ``waited``: since it is ready; ``here``: in its window."""
+        """``age``: cycles since the warp's last window. ``waited``: cycles since it is ready;
+        ``here``: it is in its window.
+        """
         dut, priority, count = self.dut, self.dut.priority, self._params.warps
         clock, favoured = priority.clock, priority.favoured
         age, waited, here, operated = (
@@ -192,7 +198,7 @@ class _Unit(Elaboratable):
         can_happen(m, past(here == self._in_time) & ~past(waits), "it has waited as long as it may")
 
     def _show_operations(self, m: Module) -> None:
-        """``passed``: instructions since an operation is offered."""
+        """``passed``: number of instructions since an operation is offered."""
         passed, operations = Signal(range(_PATIENCE + 2)), self.dut.operations
         offers = (*operations.gather_offers, *operations.write_offers)
         offered = Cat(offer.valid for offer in offers).any()

@@ -1,24 +1,27 @@
-"""Every instruction of the memory unit that gets a slot ends once, behind all of its warp's that came before it.
+"""Every instruction of the memory unit that gets a slot ends once, after all earlier ones of its
+warp.
 
 Instructions of two warps get eight slots in rotation, each when its slot is free; their accesses
-end at any time, with an error or a fault or without; the lanes take writes and request their data
-at any time. Of one slot, and of another one, whichever they are:
+end at any time, with an error, a fault, or neither; the lanes accept writes and request their data
+at any time. For any one slot, and any other one:
 
-1. An instruction ends once: with the last of its writes, or by a completion if it writes nothing, and then all its
-   accesses have ended. A completion has the instruction's warp, sequence number and scoreboard.
+1. An instruction ends once: with the last of its writes, or by a completion if it writes nothing,
+   and then all its accesses have ended. A completion has the instruction's warp, sequence number
+   and scoreboard.
 2. It writes its registers one by one, each once, the first one first.
-3. Its slot is free when it has ended and all it wrote is in the registers, not before; and nothing frees it twice.
-4. All of its warp that got a slot before it have ended before; if it writes nothing, what they wrote is in the
-   registers.
-5. From when it gets its slot until it ends, 14 others end at most. If all its accesses have ended, and it has no older
-   one of its warp in a slot, then one is chosen; a chosen instruction that writes nothing ends
-   within three cycles.
-6. Completions come three cycles apart, at least.
+3. Its slot becomes free when it has ended and all its results are in the registers, not before; and
+   it is freed only once.
+4. All instructions of its warp that got a slot before it have ended before; if it writes nothing,
+   their results are in the registers.
+5. From the time when it gets its slot until it ends, at most 14 others end. If all its accesses
+   have ended, and no older instruction of its warp has a slot, then one is chosen; a chosen
+   instruction that writes nothing ends within three cycles.
+6. Completions are at least three cycles apart.
 
-So every instruction ends, if memory answers and the lanes take what is offered. Accesses are
-assumed to belong to an instruction with a slot; when they have ended no line of it is under way,
-and no new error of it is reported, until the slot is used again. The queue of writes whose data are
-wanted is one here that shows its places.
+So every instruction ends, if memory answers and the lanes accept offers. Accesses are assumed to
+belong to an instruction with a slot; when they have ended no line of it is under way, and no new
+error of it is reported, until the slot is used again. The queue of writes whose data are requested
+is replaced here by one that exposes its entries.
 """
 
 from functools import partial
@@ -49,14 +52,19 @@ _PARAMS = PRESETS["tiny"]
 _BITS = slot_bits(_PARAMS)
 _SLOTS = 1 << _BITS
 _OTHERS = 2 * (_SLOTS - 1)
-"""Instructions that end before one: those that were there, and those that get a slot before it is its turn again."""
+"""Number of instructions that end before a given one: those in the other slots, and those that get
+a slot before it is selected.
+"""
 _APART = 3
 
 
 class _Spec(Elaboratable):
-    """Writeback; the front, the access stage, the miss queue and the lanes are anything that keeps
-    its promises. Examples use the second slot and the first one; addresses report nothing, and the
-    lanes are fast."""
+    """Writeback; the front, the access stage, the miss queue and the lanes are unconstrained except
+    for their promises.
+
+    Examples use the second slot and the first one; addresses report nothing, and the lanes are
+    fast.
+    """
 
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
@@ -98,12 +106,15 @@ class _Spec(Elaboratable):
         return m
 
     def _of(self, bits: Any) -> Value:
-        """Whether it is the slot's."""
+        """Returns the slot's bit."""
         return Value.cast(bits).bit_select(self.slot, 1)
 
     def _surround(self, m: Module, past: Past) -> tuple[Signal, Signal, Value]:
-        """Promises of the others. Returns the next slot that is given; those whose accesses have ended since they got
-        it, in a cycle before, or now."""
+        """Assumes the promises of the other units.
+
+        Returns the next slot that is given, and the slots whose accesses have ended since they were
+        given: in an earlier cycle, or by this one.
+        """
         dut, next_, ended, over = self.dut, Signal(_BITS), Signal(_SLOTS), Signal(_SLOTS)
         begun = dut.begun.payload
         enters, judged = (
@@ -133,7 +144,7 @@ class _Spec(Elaboratable):
         return next_, over, known
 
     def _show_end(self, m: Module, past: Past, over: Signal, known: Value) -> None:
-        """The slot's instruction as it came, and whether it has ended."""
+        """The slot's instruction as it arrived, and whether it has ended."""
         dut, begun, slots = (
             self.dut,
             self.dut.begun.payload,
@@ -196,7 +207,7 @@ class _Spec(Elaboratable):
         can_happen(m, self.ends & dut.completes & faulty, "it ends with a fault")
 
     def _show_writes(self, m: Module, past: Past) -> None:
-        """``count``: registers of the slot's instruction that were written."""
+        """``count``: number of registers of the slot's instruction that were written."""
         dut, count = self.dut, Signal(3)
         mine = dut.chosen & (dut.chosen_slot == self.slot)
         sent, write = mine & dut.write.valid & dut.write.ready, dut.write.payload
@@ -233,7 +244,9 @@ class _Spec(Elaboratable):
         can_happen(m, sent & write.last & (count == 3), "the fourth register is written")
 
     def _show_freed(self, m: Module) -> None:
-        """Of each slot that has ended with writes one last write is on its way to the registers, if it is in use."""
+        """Each slot in use that has ended with writes has one last write on its way to the
+        registers.
+        """
         dut, way, twice = self.dut, Const(0, _SLOTS), Const(0, _SLOTS)
         entries = [
             Cat(each[-_BITS:], each[-_BITS - 1] & (self.queue.level > number))
@@ -260,7 +273,9 @@ class _Spec(Elaboratable):
         )
 
     def _show_order(self, m: Module, past: Past, known: Value) -> None:
-        """Of the other slot: the warp, and whether it is of the same and came before."""
+        """The other slot: its warp, whether this is the same warp, and whether its instruction is
+        older.
+        """
         dut, begun, warp, other_warp, before = (
             self.dut,
             self.dut.begun.payload,
@@ -297,7 +312,7 @@ class _Spec(Elaboratable):
         )
 
     def _show_bound(self, m: Module, past: Past, next_: Signal, over: Signal) -> None:
-        """``ahead``: others that may still end before, at most."""
+        """``ahead``: upper bound of the other instructions that may still end before it."""
         dut, passed, ahead, waits, apart = self.dut, Signal(5), Signal(5), Signal(2), Signal(2)
         older = Array(dut.older)[self.slot]
         m.d.comb += ahead.eq(

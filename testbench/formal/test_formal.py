@@ -1,4 +1,6 @@
-"""Theorems about the hardware: how they are found and refused; the short ones are proved, with their faults."""
+"""Theorems about the hardware: how they are found and refused; the short ones are proved, with
+their faults.
+"""
 
 import re
 import subprocess
@@ -28,9 +30,9 @@ KNOWN = prove.theorems()
 PAGE = {
     re.findall(r"\w+", row[0])[0]: row[2:] for row in table(DOCS / "proofs.md", "## What is proved")
 }
-"""The row of each theorem: hardware, induction over, covers, faults."""
+"""The row of each theorem in the document: hardware, induction over, covers, faults."""
 SHORT = ("error_status",)
-"""What is proved in seconds; ``python -m sim.prove`` proves them all."""
+"""Theorems that are proved in seconds; ``python -m sim.prove`` proves all of them."""
 
 
 def test_a_folder_of_other_files_keeps_no_proof(tmp_path, monkeypatch, capsys):
@@ -57,7 +59,7 @@ def test_theorems_are_listed_with_their_titles(capsys):
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_faults_stand_once_in_the_source(name):
-    """So that no fault is checked on hardware without it."""
+    """Otherwise a fault could be checked on hardware without it."""
     theorem = load(KNOWN[name])
     assert theorem.faults
     for fault in theorem.faults:
@@ -67,7 +69,7 @@ def test_faults_stand_once_in_the_source(name):
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_theorems_and_their_examples_elaborate(name, tmp_path):
-    """Long ones too, which are proved by hand: so a port that has changed is noticed."""
+    """Theorems with long proofs are elaborated as well, so that a changed port is noticed."""
     command = [sys.executable, "-W", "ignore", "-m", "sim.checks.formal.convert"]
     done = subprocess.run(
         [*command, KNOWN[name], tmp_path / "theorem.il", "examples"],
@@ -83,7 +85,7 @@ def test_theorems_and_their_examples_elaborate(name, tmp_path):
 
 
 def test_the_queue_that_shows_its_places_does_what_the_library_s_does():
-    """In every cycle; a theorem has it in the other's place."""
+    """A theorem uses it in place of the library's queue; their outputs are equal in every cycle."""
     random, m = Random(3), Module()
     queues = [SyncFIFO(width=4, depth=3), ShownQueue(width=4, depth=3)]
     m.submodules += queues
@@ -198,8 +200,9 @@ def test_assertions_of_a_part_are_assumed_or_left_out():
 
 
 def test_memories_that_are_written_begin_with_anything():
-    """So a theorem holds for any content of them; a memory that is never written has its initial
-    content."""
+    """Therefore a theorem holds for any initial content of them; a memory that is never written has
+    its initial content.
+    """
     m = Module()
     m.submodules.written = written = Memory(shape=4, depth=2, init=[1, 2])
     m.submodules.constant = constant = Memory(shape=4, depth=2, init=[3, 4])
@@ -260,7 +263,7 @@ def test_a_short_theorem_holds_and_sees_its_faults(name, capsys):
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
 def test_a_false_theorem_is_reported(tmp_path):
-    """A theorem that is too strong, about a counter that reaches 3."""
+    """The theorem is too strong: it is about a counter that reaches 3."""
     path = tmp_path / "prove_counter.py"
     path.write_text(COUNTER, encoding="utf-8")
     holds, happens = ask(path, load(path), tmp_path / "work")
@@ -270,8 +273,9 @@ def test_a_false_theorem_is_reported(tmp_path):
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
 def test_a_step_checks_each_assertion(tmp_path):
-    """A counter goes up to 32. That it is never 50 can't be shown without that; and with a fault it goes up to 50,
-    which is too far from reset on to be seen."""
+    """A counter counts up to 32. The assertion that it is never 50 can't be proved without this
+    fact; with a fault it counts up to 50, too far from reset to be reached by the base case.
+    """
 
     def answers(text):
         path = tmp_path / "prove_wraps.py"

@@ -1,1 +1,1 @@
-"""Boards, their memory and video."""
+"""Tests of FPGA boards, their memory and video."""

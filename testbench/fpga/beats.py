@@ -1,4 +1,4 @@
-"""Lines over ports of beats, for testbenches: who asks for them, and who serves them."""
+"""Clients and servers of beat ports that transfer whole lines, for testbenches."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _WHOLE = (1 << LINE_BYTES) - 1
 
 
 def _beats(line: dict[str, int], count: int) -> Iterator[dict[str, int]]:
-    """The beats of a request or an answer."""
+    """Yields the beats of a request or an answer."""
     widths = {"data": _BITS, "mask": BEAT_BYTES}
     for beat in range(count):
         yield (
@@ -35,10 +35,11 @@ def _fields(payload: Any) -> dict[str, int]:
 
 
 class Gatherer:
-    """Puts beats together: AssertionError where those of a burst are not numbered from 0 on, or are mixed with others.
+    """Assembles beats. Raises AssertionError if the beats of a burst are not numbered from 0 on or
+    are interleaved.
 
-    Parameters:
-        short: What the field ``write`` is in bursts of one beat: 0 in those of requests, 1 in those of answers.
+    Args:
+        short: Value of the field ``write`` for bursts of one beat: 0 for requests, 1 for answers.
     """
 
     def __init__(self, short: int) -> None:
@@ -46,7 +47,7 @@ class Gatherer:
         self._beats: list[dict[str, int]] = []
 
     def take(self, beat: Any) -> dict[str, int] | None:
-        """The whole request, or answer, if this is its last beat."""
+        """Returns the whole request or answer if this is its last beat, else None."""
         fields = _fields(beat)
         assert fields.pop("beat") == len(self._beats), "a beat is not the next one"
         self._beats.append(fields)
@@ -63,7 +64,9 @@ class Gatherer:
 
 
 def perform(memory: dict[int, int], request: dict[str, int], lines: range) -> dict[str, int]:
-    """Performs a request on a plain memory of some lines; its answer, without data where they do not matter."""
+    """Performs a request on a plain memory of some lines; returns its answer, without data if they
+    do not matter.
+    """
     write, tag, address = request["write"], request["tag"], request["address"]
     if address not in lines:
         return {"write": write, "tag": tag, "error": 1}
@@ -77,7 +80,7 @@ def perform(memory: dict[int, int], request: dict[str, int], lines: range) -> di
 def random_requests(
     count: int, addresses: Sequence[int], tags: int, random: Random
 ) -> list[dict[str, int]]:
-    """Requests to some lines, so that reads and writes meet in every way."""
+    """Returns requests to a few lines, so that reads and writes conflict in every way."""
     return [
         {
             "write": int(random.random() < 0.5),
@@ -91,18 +94,20 @@ def random_requests(
 
 
 class LineClient:
-    """Plays requests at a port of beats, one as soon as the last is taken, and compares every answer with that of a
-    plain memory: testbenches :meth:`ask` and :meth:`hear`.
+    """Sends requests at a port of beats without gaps, and compares every answer with that of a
+    plain memory.
 
-    Parameters:
+    Its testbenches are :meth:`ask` and :meth:`hear`.
+
+    Args:
         port: A BeatPort, or a MemoryPort, whose beats are lines.
-        lines: Which addresses there are.
-        pauses: Chance of a cycle without a beat.
-        takes: Chance that an answer's beat is taken in a cycle.
+        lines: The addresses of existing lines.
+        pauses: Probability of a cycle without a beat.
+        takes: Probability that an answer's beat is accepted in a cycle.
 
     Attributes:
-        cycles: Until the last answer.
-        answers, errors: How many there were, and how many of them with an error.
+        cycles: Number of cycles until the last answer.
+        answers, errors: Number of answers, and of answers with an error.
     """
 
     def __init__(
@@ -122,7 +127,7 @@ class LineClient:
         self.cycles = self.answers = self.errors = 0
 
     async def ask(self, ctx: Any) -> None:
-        """Asks."""
+        """Sends the requests."""
         request, memory = self._port.request, dict[int, int]()
         await ctx.tick()
         for line in self._requests:
@@ -138,7 +143,7 @@ class LineClient:
             )
 
     async def hear(self, ctx: Any) -> None:
-        """Compares; AssertionError also when an answer does not come."""
+        """Compares the answers; raises AssertionError also if an answer is missing."""
         response, gatherer, quiet = self._port.response, Gatherer(1), 0
         while self.answers < len(self._requests):
             ctx.set(response.ready, self._random.random() < self._takes)
@@ -159,17 +164,19 @@ class LineClient:
 
 
 class BeatServer:
-    """Serves a port of beats from a :class:`~sim.launch.memory.Memory`, one request after the other.
+    """Serves a port of beats from a :class:`~sim.launch.memory.Memory`, one request after the
+    other.
 
-    Parameters:
-        latency: Least and most cycles from a request's last beat to the first one of its answer.
+    Args:
+        latency: Minimum and maximum number of cycles from a request's last beat to the first one of
+            its answer.
     """
 
     def __init__(self, port: Any, memory: Memory, latency: tuple[int, int], random: Random) -> None:
         self._port, self._memory, self._latency, self._random = port, memory, latency, random
 
     async def serve(self, ctx: Any) -> None:
-        """The testbench; run it in the background."""
+        """The server's testbench, to be run in the background."""
         request, response, gatherer = self._port.request, self._port.response, Gatherer(0)
         while True:
             ctx.set(request.ready, 1)

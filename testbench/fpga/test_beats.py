@@ -1,5 +1,7 @@
 # amaranth: UnusedElaboratable=no
-"""A board's way to memory: lines become beats and lines again, several who ask share it, and bursts stay whole."""
+"""A board's path to memory: lines are split into beats and joined again, several clients share it,
+bursts are atomic.
+"""
 
 from random import Random
 from typing import Any
@@ -37,7 +39,7 @@ def test_lines_become_beats_and_beats_lines(pauses, takes, latency):
 
 
 def test_lines_take_the_cycles_of_the_manual():
-    """Three lines, which follow each other without a gap."""
+    """Three lines follow each other without a gap."""
 
     def transfers(dut: Any, port: Any, write: int, *background: Any, **signals: Any) -> Watch:
         watch = Watch(
@@ -94,7 +96,7 @@ class Shared(Elaboratable):
 
 @pytest.mark.parametrize(("pauses", "takes"), [((0, 0, 0), 1), ((0, 0.9, 0.4), 0.7)])
 def test_everybody_has_an_answer_to_each_request(pauses, takes):
-    """Each has lines of its own, and its own pauses, also within bursts."""
+    """Each client has lines of its own, and its own pauses, also within bursts."""
     dut, random = Shared([1, 3, 2]), Random(7)
     clients = [
         LineClient(

@@ -1,4 +1,6 @@
-"""A board in simulation, all but its clock and its pads, with the real host programs at its serial line."""
+"""A board in simulation without its clock and pads, driven by the real host programs at its serial
+line.
+"""
 
 import json
 
@@ -43,7 +45,7 @@ def on(port, *arguments):
 
 
 def test_kernels_run_on_a_board_one_after_the_other(port, run_program, tmp_path, capsys):
-    """The first one fails and leaves warps in the trap; the second run resets the machine."""
+    """The first run fails and leaves warps in the trap; the second run resets the machine."""
     (tmp_path / "fails.sass").write_text(FAILS)
     code, result = run_program(*on(port, tmp_path / "fails.sass"))
     assert code == 1
@@ -60,8 +62,9 @@ def test_kernels_run_on_a_board_one_after_the_other(port, run_program, tmp_path,
 
 
 def test_a_reset_ends_a_grid_that_would_run_for_ever(port, run_program, tmp_path, capsys):
-    """Its host gives it up; the next run's reset leaves the machine as new. So does one while another is in calls,
-    whose stacks move between the chip and memory."""
+    """Its host stops waiting, and the reset before the next run restores the initial state. Another
+    run is reset during calls, while stacks are moved between the chip and memory.
+    """
     (tmp_path / "endless.sass").write_text(ENDLESS)
     recursion = on(port, RECURSION, "--block", 12, "--arg", "buf:OUT=u32[12]", "--check")
     for _ in range(2):

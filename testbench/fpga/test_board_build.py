@@ -1,5 +1,6 @@
-"""Bitstreams of boards: PLLs, pins and clocks, the calls of the tools and the messages; Verilog for
-other tools."""
+"""Bitstreams of boards: PLLs, pins and clocks, calls of the tools and messages; Verilog for other
+tools.
+"""
 
 import json
 import os
@@ -29,7 +30,7 @@ MISSING = missing_tool()
 needs_tools = pytest.mark.skipif(MISSING is not None, reason=f"sim.fpga: {MISSING}")
 
 
-# Clocks.
+# Clocks
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_a_frequency_that_no_pll_makes(source, wanted, message):
         find_pll(source, wanted)
 
 
-# Pins.
+# Pins
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -114,7 +115,7 @@ def test_memory_and_video_of_a_board_can_be_chosen(board, options, found):
     assert {name for name in ("sdram", "hdmi") if f"{name}_0__" in files["top.lpf"]} == found
 
 
-# The command.
+# Command
 
 FAKE = """\
 import json, pathlib, sys
@@ -160,7 +161,7 @@ else:
 
 @pytest.fixture
 def tools(tmp_path, monkeypatch):
-    """Tools that answer at once, in the folder where they work; boards without a machine."""
+    """Fake tools that return at once, in their working folder; boards without a machine."""
     (tmp_path / "fake.py").write_text(FAKE)
     for variable in ("YOSYS", "NEXTPNR_ECP5", "ECPPACK"):
         monkeypatch.setenv(variable, f"{sys.executable} {tmp_path / 'fake.py'}")
@@ -247,7 +248,7 @@ def test_a_clock_that_no_seed_has_reached_is_reported_with_advice(tools, capsys)
         "netlist as it is",
     ]
     assert (tools / "work" / "top.bit").read_text() == "seed 1"
-    # And so it is: the second command is as proposed.
+    # The second command is the proposed one.
     assert (
         fpga.main(
             ["ulx3s-25f", "--memory=1024", "--build=work", "--no-video", "--seeds=2,3,4,5,6,7"]
@@ -297,7 +298,7 @@ def test_a_seed_that_meets_all_clocks_is_better_than_a_faster_one_that_does_not(
 
 @pytest.fixture
 def loader(tools, monkeypatch):
-    """A program that notes how it was called, and keeps what was to be loaded."""
+    """A fake loader that records its arguments and the file to load."""
     program = tools / "openFPGALoader"
     program.write_text(f'#!/bin/sh\necho "$1 $2 $3" > {tools}/called; cp "$4" {tools}/loaded\n')
     program.chmod(0o755)
@@ -524,7 +525,7 @@ def test_the_real_tools_make_a_bitstream_of_all_but_the_machine(
     assert said[0] == "elaboration"
 
 
-# Verilog.
+# Verilog
 
 
 @needs_tools

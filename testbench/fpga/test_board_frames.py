@@ -1,5 +1,7 @@
 # amaranth: UnusedElaboratable=no
-"""Frames on the serial line of a board: found between garbage, refused when damaged, sent as the host expects them."""
+"""Frames on the serial line of a board: found between noise, refused if damaged, sent in the host's
+format.
+"""
 
 import zlib
 from collections import deque
@@ -17,7 +19,7 @@ MOST = 8
 
 
 class Again:
-    """A simulation that runs again and again from its reset, with other inputs each time."""
+    """A simulation that is restarted from its reset, with other inputs each time."""
 
     def __init__(self, dut, *testbenches):
         self.dut = dut
@@ -36,7 +38,7 @@ class Again:
 
 
 async def feed_bytes(run, ctx):
-    """Feeds a deframer; finds frames, or None for what is damaged."""
+    """Feeds a deframer; yields frames, or None for a damaged one."""
     dut, body, waiting = run.dut, bytearray(), deque(run.given)
     ctx.set(dut.source.valid, 1)
     ctx.set(dut.frame.ready, 1)
@@ -111,14 +113,14 @@ def test_frames_that_are_too_long_or_have_another_length_are_damaged():
         None,
         LinkFrame(1, 2, bytes(MOST)),
     ]
-    body = bytes([1, 2, 3, 0, 9, 9])  # says three bytes, has two
+    body = bytes([1, 2, 3, 0, 9, 9])  # the length is three bytes, the frame has two
     assert found_in(
         bytes([FLAG]) + body + zlib.crc32(body).to_bytes(CRC_BYTES, "little") + bytes([FLAG])
     ) == [None]
 
 
 def with_crc(body):
-    """A body between flags, whose CRC is right."""
+    """Returns a body between flags, with a correct CRC."""
     crc = zlib.crc32(body).to_bytes(CRC_BYTES, "little")
     content = (body + crc).replace(b"\x7d", b"\x7d\x5d").replace(b"\x7e", b"\x7d\x5e")
     return bytes([FLAG]) + content + bytes([FLAG])
@@ -141,7 +143,7 @@ def test_a_frame_that_ends_within_an_escape_is_damaged():
 
 
 async def feed_frames(run, ctx):
-    """Feeds a framer, and takes bytes at random times."""
+    """Feeds a framer, and accepts bytes at random times."""
     dut, (parts, random) = run.dut, run.given
     header, content = deque(parts), deque(b"".join(part.content for part in parts))
     quiet = 0

@@ -1,4 +1,6 @@
-"""The host of a board: a line that loses, damages and adds bytes, memory by lines, launches that must fit."""
+"""The host of a board: a line that loses, damages and adds bytes, memory access by lines, and
+launches that must fit.
+"""
 
 import os
 import pty
@@ -27,7 +29,9 @@ LINES = 64
 
 
 class FakeBoard:
-    """The board's side of a line, by the protocol's words; ``trouble`` is how often a byte goes wrong, each way."""
+    """The board's side of a line, as the protocol defines it; ``trouble`` is the probability of a
+    wrong byte, in each direction.
+    """
 
     def __init__(self, trouble=0.0, seed=1):
         self.random, self.trouble = Random(seed), trouble
@@ -40,11 +44,11 @@ class FakeBoard:
         self.clock = 0
 
     def monotonic(self):
-        """Time passes while nothing comes."""
+        """Time passes while no byte arrives."""
         return self.clock
 
     def _line(self, content):
-        """The transmission of bytes on the line."""
+        """Transmits bytes on the line, possibly with errors."""
         if not self.trouble:
             return content
         out = bytearray()
@@ -118,7 +122,7 @@ class FakeBoard:
 
 
 class CountingLink(Link):
-    """A link that notes which lines were sent, and which were read."""
+    """A link that records which lines were sent and read."""
 
     def __init__(self, board):
         super().__init__(board, "fake")
@@ -176,7 +180,7 @@ def test_a_board_that_does_not_answer_is_reported(monkeypatch):
 
 
 def test_a_board_that_answers_every_third_time_is_never_given_up(monkeypatch):
-    """Silences are counted from the last answer on."""
+    """The silence is measured from the last answer on."""
 
     class Slow(FakeBoard):
         asked = 0
@@ -215,7 +219,7 @@ def test_memory_on_a_board_is_that_of_the_launch():
     memory.write(MEMORY_BASE + 60, b"across lines")
     assert memory.read(MEMORY_BASE + 58, 16) == b"\x3a\x3bacross lines\x48\x49"
     assert b"".join(board.lines.values())[60:72] == b"across lines"
-    # What was read is kept until the machine has run.
+    # Data that were read are cached until the machine has run.
     board.lines[MEMORY_BASE] = b"m" * 64
     assert memory.read(MEMORY_BASE, 2) != b"mm"
     memory.forget()
@@ -243,7 +247,7 @@ def test_a_board_is_sent_what_differs_and_read_where_the_machine_may_have_writte
     link, image = CountingLink(board), BoardImage(MEMORY_BASE, 64 * LINES)
 
     def launch(*stored, wrote=True, names=None):
-        """Runs what stores into some regions; the lines that were sent, and those that were read."""
+        """Runs a kernel that stores to some regions; returns the lines that were sent and read."""
         link.sent, link.asked = [], []
         memory = BoardMemory(content, link, image)
         memory.load()
@@ -268,11 +272,11 @@ def test_a_board_is_sent_what_differs_and_read_where_the_machine_may_have_writte
     content.write(first["data"], b"new")
     assert launch(wrote=False) == ([first["data"], first["program"] + 64][::-1], [])
     assert board.lines[first["data"]][:4] == b"newm"
-    # What is not wanted is lost: the next launch has there what the host had.
+    # Memory that is not read is lost: the next launch has the host's content there.
     assert launch("data", "more", names={"more"}) == ([], lines["more"])
     assert launch(names=set()) == (lines["data"], [])
     assert board.lines[first["data"]][:4] == b"newm"
-    # A range that is freed and allocated again has zeros.
+    # A range that is freed and allocated again is zero.
     content.free(first[OUTPUT_MEMORY])
     content.allocate("zeros", 128, 64)
     assert launch()[0] == sorted([*lines["data"], *lines[OUTPUT_MEMORY], *lines["more"]])

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The host's link of a board: each request in a frame is executed once, and answered."""
+"""The host link of a board: each request in a frame is executed once, and answered."""
 
 from collections import deque
 from itertools import pairwise
@@ -17,7 +17,7 @@ from testbench.watch import Watch
 
 
 class Line:
-    """A host beside a link, byte by byte; registers as a dictionary."""
+    """A host that is connected to a link, byte by byte; registers are a dictionary."""
 
     def __init__(self, dut, ctx, memory):
         self.dut, self.ctx, self.memory = dut, ctx, memory
@@ -55,7 +55,7 @@ class Line:
 
 
 def with_link(body, latency=(1, 5)):
-    """Runs what a host does with a link; what the link was seen to do."""
+    """Runs the host's testbench with a link; returns the link's recorded accesses."""
     dut, memory = HostLink(), Memory()
     port = dut.memory
     watch = Watch(
@@ -81,7 +81,7 @@ def number(value, size):
 
 
 def test_a_line_takes_the_cycles_of_the_manual():
-    """Its beats are equally far apart; the last one is complete as long after it has begun as the others."""
+    """Its beats are evenly spaced; the last one takes as long as the others."""
     base, bits, bauds, clock = 0x1_0000_0000, 10, 3e6, 50e6
     write = LinkFrame(4, 4, bytes(LINE_BYTES) + bytes([0xFF] * 8) + number(base, 5))
     read = LinkFrame(5, 3, number(1, 2) + number(base, 5))
@@ -200,7 +200,9 @@ def test_what_is_no_request_is_answered_and_does_nothing():
 
 
 def test_the_times_of_requests_are_those_of_the_manual():
-    """From the cycle in which the closing flag is received to that in which the first byte is sent."""
+    """They are measured from the cycle in which the closing flag is received to the one in which
+    the first byte is sent.
+    """
     base = 0x1_0000_0000
     address, line_address = number(0x504648, 3), number(base, 5)
     requests = {

@@ -1,4 +1,4 @@
-"""A board as a machine: what its host makes of its registers and writes to them; a line into a simulation."""
+"""A board as a machine: its driver reads and writes its registers; a serial line into a simulation."""
 
 import os
 import pty
@@ -42,7 +42,7 @@ def at(name):
 
 
 class FakeLink:
-    """Registers and lines of a board; what was written to registers, in order, and how lines were asked for."""
+    """Registers and lines of a board; it records register writes in order, and requests for lines."""
 
     def __init__(self, params):
         sizes = {name.upper(): getattr(params, name).bit_length() - 1 for name in SIZES}
@@ -84,7 +84,7 @@ class FakeLink:
 
 
 def fake_link(params: SmParams) -> Any:
-    """A FakeLink, in the place of a link to a board."""
+    """A FakeLink that replaces the link to a board."""
     return FakeLink(params)
 
 
@@ -164,7 +164,7 @@ def done(coroutine):
 
 
 def test_time_passes_until_a_level_rises_or_the_cycles_are_over(board, link, monkeypatch):
-    """A level that stays is nothing new; the machine that is not busy any more is."""
+    """A constant level is not reported again; a machine that has become idle is."""
     state = BOARD_REGISTERS["STATE"]
     busy, locked = state.put(BUSY=1), state.put(BUSY=1, LOCKED_DOWN=1)
     looks = [(busy, 110), (busy, 150), (locked, 160), (locked, 190), (locked, 220), (0, 240)]
@@ -220,7 +220,7 @@ def test_a_picture_is_shown_at_its_address(board, link):
 
 
 def placed(board, link):
-    """A memory with what a launch has, on the board; the board has run, and has changed every line."""
+    """Returns the memory of a launch on the board, which has run and changed every line."""
     memory = Memory(MEMORY_BASE, 4096)
     for name in ("program", "out", "other", OUTPUT_MEMORY, HEAP_MEMORY, LOCAL_MEMORY):
         base = memory.allocate(name, 128)
@@ -243,7 +243,7 @@ def placed(board, link):
 
 
 def changed(memory):
-    """Regions whose first line has what the machine has written."""
+    """Returns the regions whose first line the machine has written."""
     return {
         name
         for name, (base, _) in memory.regions.items()
@@ -267,7 +267,7 @@ def test_results_are_what_was_asked_for_and_what_was_printed(
     board.take_back(launch, HardwareResult(status, 0), names, whole=whole)
     assert changed(memory) == expected
     base, _ = memory.regions[OUTPUT_MEMORY]
-    assert memory.read(base + 64, 64) == bytes(range(64, 128))  # only what was printed is read
+    assert memory.read(base + 64, 64) == bytes(range(64, 128))  # only the printed text is read
     assert bool(link.writes) == (status != "ok")  # it is reset
     known = any(board._image.has(line) for line in range(MEMORY_BASE, MEMORY_BASE + 0x8000, 64))
     assert known == (status == "ok")
@@ -354,10 +354,11 @@ def test_bytes_are_written_by_lines_and_their_masks(link):
     expected = bytes([255] * 60) + bytes(range(1, 73)) + bytes([255] * 124)
     assert found.read(base, 256) == expected
     assert link.sent == [base, base + 64, base + 128]
-    assert link.asked == [base, base + 128, base + 192]  # a whole line that was sent is known
+    # the content of a whole line that was sent is known
+    assert link.asked == [base, base + 128, base + 192]
     found.forget()
     found.write(base, b"\7")
-    found.forget()  # what was written before is forgotten again
+    found.forget()  # knowledge from before the write is discarded again
     link.lines[base] = bytes(64)
     assert found.read(base, 1) == b"\0"
     copy = found.copy()
@@ -365,7 +366,7 @@ def test_bytes_are_written_by_lines_and_their_masks(link):
     assert type(copy) is Memory
 
 
-# Places
+# Addresses
 
 
 @pytest.mark.parametrize(
@@ -417,7 +418,7 @@ def test_a_launch_whose_least_stacks_just_fit_has_them_and_one_byte_less_is_too_
     assert (made(1 << 30).local, made(1 << 30).crs) == (4096, CRS_DEFAULT)
 
 
-# The line into a simulation
+# Serial line into a simulation
 
 
 class Box:
@@ -426,7 +427,7 @@ class Box:
 
 
 class Echo:
-    """A cable whose board sends each byte back with its bits inverted, some in each look."""
+    """A cable whose board sends each byte back inverted, some bytes at each poll."""
 
     def __init__(self, bits, each):
         size = 1 << bits
@@ -448,7 +449,9 @@ class Echo:
 
 @pytest.fixture
 def serve(monkeypatch):
-    """Serves a line with such a cable until a test has read all it expects, and returns the cable and the bytes."""
+    """Serves a line with such a cable until a test has read all that it expects; yields the cable
+    and the bytes.
+    """
 
     def run(content, each, bits=4):
         cable, ctx = Echo(bits, each), fake()
@@ -489,11 +492,11 @@ def test_a_line_carries_all_bytes_both_ways_through_small_rings(serve, each):
     content = bytes(range(1, 31))
     cable, received, _ = serve(content, each)
     assert received == bytes(byte ^ 0xFF for byte in content)
-    assert cable.most <= 15  # a ring that is full is not an empty one
+    assert cable.most <= 15  # a full ring must not be taken for an empty one
 
 
 def test_time_stands_still_while_nothing_happens(serve):
-    """Two quiet looks are simulated; then the line is waited for, and no cycle passes."""
+    """Two idle polls are simulated; then the line is waited for, and no cycle is simulated."""
     cable, received, waits = serve(b"ab", 15)
     assert received == bytes([0xFF ^ ord("a"), 0xFF ^ ord("b")])
     assert set(cable.cycles) == {stand_in._CYCLES} and len(cable.cycles) < 6
@@ -511,7 +514,7 @@ def test_reading_a_port_waits_for_a_byte_and_takes_what_is_there():
 
 
 class Loop(wiring.Component):
-    """In place of a machine: what comes on its line goes back."""
+    """A replacement of the machine that sends back the bytes on its line."""
 
     receive: In(1)
     transmit: Out(1)

@@ -42,7 +42,7 @@ def test_a_block_memory_that_is_no_power_of_two(size):
 
 
 def test_a_gate_that_closes_lets_the_rest_of_a_burst_pass():
-    """Memory would wait for its beats without end."""
+    """Otherwise memory would wait for its beats without end."""
     dut = MemoryGate(PRESETS["least"], 2)
 
     async def testbench(ctx):
@@ -74,7 +74,7 @@ def test_a_closed_gate_lets_no_request_pass_and_memory_answers_what_it_owes():
         ctx.set(machine.request.valid, 1)
         await ctx.tick()
         assert ctx.get(memory.request.valid)
-        ctx.set(dut.close, 1)  # offered already: it stays so
+        ctx.set(dut.close, 1)  # an offered request remains offered
         await ctx.tick()
         assert ctx.get(memory.request.valid)
         assert not ctx.get(dut.empty)
@@ -86,7 +86,7 @@ def test_a_closed_gate_lets_no_request_pass_and_memory_answers_what_it_owes():
         await ctx.tick().repeat(3)
         assert not ctx.get(dut.empty)
         ctx.set(memory.response.valid, 1)
-        assert ctx.get(memory.response.ready)  # whatever the machine says
+        assert ctx.get(memory.response.ready)  # whatever the machine's ready is
         await ctx.tick()
         ctx.set(memory.response.valid, 0)
         assert ctx.get(dut.empty)

@@ -1,5 +1,6 @@
-"""When a board's host repeats a request, how much one request asks for, and what it knows of the board's memory:
-by the manual's page on boards."""
+"""Repeated requests of a board's host, the size of one request, and the host's knowledge of the
+board's memory, as in the manual's page on boards.
+"""
 
 from random import Random
 from types import SimpleNamespace
@@ -22,8 +23,11 @@ DAMAGED = LinkFrame(0, LinkCommand.ANY.value | ANSWER, bytes([LinkStatus.DAMAGED
 
 
 class WatchedBoard(FakeBoard):
-    """A board on a line without errors, whose clock goes on while its host reads and nothing arrives. It notes requests
-    and their times; the next ``deaf`` ones get no answer, or the answer that their frames are damaged."""
+    """A board on a line without errors, whose clock runs while its host reads and nothing arrives.
+
+    It records requests and their times; the next ``deaf`` ones get no answer, or the answer that
+    their frames are damaged.
+    """
 
     def __init__(self):
         super().__init__()
@@ -43,7 +47,7 @@ class WatchedBoard(FakeBoard):
 
     @property
     def times(self):
-        """When there were requests."""
+        """Returns the times of the requests."""
         return [time for time, _ in self.requests]
 
 
@@ -151,7 +155,7 @@ def test_a_request_reads_64_consecutive_lines_at_most(board, link, numbers, runs
         )
         for _, frame in board.requests
     ] == runs
-    assert board.clock == 0  # there are as many answers as lines, and no more are waited for
+    assert board.clock == 0  # there are as many answers as lines, and no more are expected
 
 
 def test_16_lines_are_written_before_answers_are_waited_for(board, link, monkeypatch):
@@ -173,11 +177,11 @@ def test_only_lines_without_an_answer_are_written_again(board, link):
     written = [int.from_bytes(frame.content[72:], "little") for _, frame in board.requests]
     assert written == [*lines, *list(lines)[:2]]
     assert board.times == [0] * 5 + [SILENCE] * 2
-    assert link.repeated == 0  # there were answers: it is the line that loses frames
+    assert link.repeated == 0  # some requests were answered: the line loses frames
 
 
 def test_an_answer_to_another_request_is_no_answer(board, link):
-    """One that comes late, after the request was repeated and answered."""
+    """It arrives late, after the request was repeated and answered."""
     late = LinkFrame(77, LinkCommand.READ_REGISTERS.value | ANSWER, bytes([0, 1, 2, 3, 4]))
     other = LinkFrame(1, LinkCommand.READ_LINES.value | ANSWER, bytes([0, 1, 2, 3, 4]))
     empty = LinkFrame(1, LinkCommand.READ_REGISTERS.value | ANSWER)
@@ -211,7 +215,7 @@ def test_a_port_needs_pyserial_and_says_so(monkeypatch):
     assert str(refused.value) == "install the extra serial"
 
 
-# What the host knows of the board's memory
+# The host's knowledge of the board's memory
 
 
 BASE, END = MEMORY_BASE, MEMORY_BASE + 64 * 3 * LINES
@@ -221,7 +225,7 @@ UNKNOWN = ("unknown", bytes(64))
 
 
 def change(account, first, end, old, new):
-    """Lines in one state are in another from now on."""
+    """Moves lines in one state to another."""
     for line in range(first, end, 64):
         state, content = account.get(line, UNKNOWN)
         if state == old:
@@ -230,8 +234,9 @@ def change(account, first, end, old, new):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_known_of_a_boards_lines_is_what_a_plain_account_has(seed):
-    """It has for each line the content, and whether that is known ("same"), was known before the machine ran ("ran"),
-    or may stay on the board whatever it is ("newer")."""
+    """The model stores for each line its content, and whether it is known ("same"), was known
+    before the machine ran ("ran"), or may stay on the board whatever it is ("newer").
+    """
     random, image, account = Random(seed), BoardImage(BASE, END - BASE), {}
     launch = SimpleNamespace(content=bytearray(END - BASE))
 
@@ -290,7 +295,7 @@ def test_lines_beyond_a_boards_memory_are_never_known():
 def test_what_a_host_reads_is_what_the_board_has_whatever_it_has_sent_and_read_before(
     link, board, seed
 ):
-    """The machine changes memory only where a launch may write, and only when the host has been told to forget."""
+    """The machine changes memory only where a launch may write, and only if the host was notified."""
     random, content = Random(seed), Memory(MEMORY_BASE, gap=0)
     regions = [(content.allocate(name, size, 64), size) for name, size in (("a", 700), ("b", 900))]
     fixed = content.allocate("fixed", 300, 64)

@@ -1,4 +1,6 @@
-"""A board with an SDRAM chip and a screen in simulation, all but clocks and pads: kernels over the link."""
+"""A simulated board with an SDRAM chip and a screen, without clocks and pads: kernels over the
+link.
+"""
 
 from functools import partial
 from random import Random
@@ -27,7 +29,7 @@ pytestmark = needs_compiled
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
-    """A simulation that is watched in each cycle may take its time, and a repeated request more of it."""
+    """Longer timeouts, because a simulation that is observed in each cycle is slow."""
     monkeypatch.setattr("sim.launch_options.Link", partial(Link, silence=20))
 
 
@@ -35,7 +37,7 @@ CLOCK = 50_000_000
 
 
 def test_a_kernel_runs_on_a_board_whose_memory_is_an_sdram_chip(run_program):
-    """The chip refuses what its data sheet does not allow, and finishes the simulation with that."""
+    """The chip model rejects violations of its data sheet, which ends the simulation."""
     board = StandIn(
         PRESETS["tiny"],
         CompiledEngine,

@@ -26,7 +26,7 @@ def test_a_byte_on_the_line_takes_ten_bits(clock, baud):
             while ctx.get(dut.pin):
                 await ctx.tick()
             levels, passed = [], 0
-            for bit in range(10):  # each in its middle
+            for bit in range(10):  # each bit in its middle
                 middle = round((bit + 0.5) * clock / baud)
                 await ctx.tick().repeat(middle - passed)
                 passed = middle
@@ -44,7 +44,7 @@ def test_a_byte_is_taken_from_a_line_whose_clock_is_a_little_off(clock, baud, of
     dut = UartReceiver(clock, baud)
     content = bytes([0x00, 0xFF, 0x55, 0x7E, 0x81])
     period = clock / baud * off
-    # A start bit that is over at once, and a byte without its stop bit.
+    # A start bit that is too short, and a byte without its stop bit
     levels = [1] * 20 + [0] + [1] * 40
     for byte in content:
         edge = len(levels)

@@ -1,4 +1,6 @@
-"""The queue from one clock to another: every word arrives once and in order, at any ratio of the clocks."""
+"""The queue between two clock domains: every word arrives once and in order, at any ratio of the
+clocks.
+"""
 
 from random import Random
 from typing import Any
@@ -14,9 +16,10 @@ COUNT = 120
 
 
 def play(write: float, read: float, *, heed: bool = True) -> tuple[list[int], set[int]]:
-    """Writes numbers whenever there is room, if it is to be heeded; takes them now and then. Periods in nanoseconds.
+    """Writes numbers whenever there is room, or regardless of it unless ``heed``; reads them at
+    intervals. Periods in nanoseconds.
 
-    Returns what arrived, and the levels that were reported.
+    Returns the numbers that arrived, and the levels that were reported.
     """
     queue, random = CrossingQueue(16, DEPTH.bit_length() - 1, "left", "right"), Random(1)
     got: list[int] = []

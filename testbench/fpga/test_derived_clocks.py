@@ -1,5 +1,4 @@
-"""The clocks that a PLL makes for SDRAM and video: frequencies, phases, and the PLL that makes
-them."""
+"""Clocks for SDRAM and video from a PLL: frequencies, phases, and the PLL that generates them."""
 
 import re
 

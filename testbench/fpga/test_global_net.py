@@ -1,4 +1,4 @@
-"""Resets on global nets: a wire in simulation, a buffer of the device's on a board."""
+"""Resets on global nets: a wire in simulation, a buffer of the device on a board."""
 
 import re
 

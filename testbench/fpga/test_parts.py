@@ -1,4 +1,4 @@
-"""Every part of a board becomes a module of RTLIL by itself."""
+"""Every part of a board is a module of its own in RTLIL."""
 
 from functools import partial
 

@@ -1,5 +1,7 @@
 # amaranth: UnusedElaboratable=no
-"""Verilog whose registers and memories hold anything at power-up: the stack with unknown and random contents."""
+"""Verilog with arbitrary register and memory contents at power-up: the stack with unknown and
+random contents.
+"""
 
 import re
 from functools import cache, partial
@@ -24,14 +26,14 @@ from testbench.refusal import refused
 from testbench.simulation import ENGINE
 
 OPERATIONS = {"tiny": 150, "least": 40}
-"""Of each warp; the serial stack takes many cycles."""
+"""Number of operations of each warp; the serial stack needs many cycles."""
 SOME = 200
-"""Cycles of a recording."""
+"""Number of cycles of a recording."""
 needs_tools = pytest.mark.skipif(power_up.missing() is not None, reason=f"{power_up.missing()}")
 
 
 def quiet(_what):
-    """Progress without a reader."""
+    """A progress function that prints nothing."""
 
 
 class Tap:
@@ -41,7 +43,7 @@ class Tap:
         self._recorder, self._cycles = Recorder(dut), 0
 
     async def serve(self, ctx: Any) -> None:
-        """Takes what they are in each cycle."""
+        """Records the ports' values in each cycle."""
         async for _, _, *values in ctx.tick().sample(*self._recorder.signals):
             self._recorder.take(
                 [(self._cycles, number, value) for number, value in enumerate(values)]
@@ -49,12 +51,12 @@ class Tap:
             self._cycles += 1
 
     def recording(self) -> Recording:
-        """What was seen."""
+        """Returns the recording."""
         return self._recorder.recording(self._cycles)
 
 
 class RecordedDriver(Driver):
-    """A driver of stacks that records them."""
+    """A driver of stacks that records their ports."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -64,7 +66,9 @@ class RecordedDriver(Driver):
 
 @cache
 def stack_at_work(preset: str) -> tuple[RecordedDriver, Recording]:
-    """The driver of a stack that has done random operations, and what was at its ports."""
+    """Returns the driver of a stack that has executed random operations, and the recording of its
+    ports.
+    """
     drivers = []
 
     def body(bench):
@@ -84,8 +88,11 @@ def stack_at_work(preset: str) -> tuple[RecordedDriver, Recording]:
 
 
 def at_memory(recording: Recording) -> Recording:
-    """A recording of inputs, of memory's port, and of what says whether others count: which fields of a result count
-    depends on the operation."""
+    """Returns a recording of the inputs, the memory port, and the signals that determine which
+    outputs are relevant.
+
+    The relevant fields of a result depend on the operation.
+    """
     return Recording(
         [
             port
@@ -99,7 +106,7 @@ def at_memory(recording: Recording) -> Recording:
 
 
 def stack_of(preset: str) -> Flat:
-    """Such a stack, its ports plain."""
+    """Returns such a stack with flat ports."""
     return Flat(Driver(None, PRESETS[preset], Random(1)).dut)  # pyright: ignore[reportArgumentType]
 
 
@@ -125,7 +132,7 @@ def test_a_stack_with_random_words_at_power_up_does_the_same_in_every_cycle(pres
 
 
 class Unswept(Words):
-    """Memories that a reset does not change."""
+    """Memories that a reset does not sweep."""
 
     def __init__(self, shape, depth, _sweep=None, _initial=0, **attributes):
         super().__init__(shape, depth, **attributes)
@@ -143,7 +150,7 @@ def test_a_memory_that_a_reset_does_not_sweep_is_found_with_random_words(tmp_pat
 def test_a_memory_that_a_reset_leaves_unknown_is_found(tmp_path, monkeypatch):
     _, recording = stack_at_work("tiny")
     monkeypatch.setattr(records, "Words", Unswept)
-    # A condition that is unknown counts as 0 there, so that what depends on it may be known, and wrong.
+    # An unknown condition is treated as 0 there, so that dependent values may be known, and wrong.
     with pytest.raises(ReplayError, match=r"^cycle \d+: request_ready is [x0], not 1$"):
         play(stack_of("tiny"), recording, tmp_path, quiet, without_contents)
 

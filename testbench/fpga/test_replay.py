@@ -46,7 +46,7 @@ def test_the_whole_machine_in_verilator_does_the_same_in_every_cycle(tmp_path):
         assert (done.returncode, done.stderr) == (0, "")
     program = build([source], recording, tmp_path)
     assert play(program, recording).cycles == len(recording.rows)
-    # What differs is found: an output that was expected otherwise, and the machine after another input.
+    # Differences are detected: another expected output, and another input of the machine.
     (port,) = (port for port in recording.ports if port.name == "memory_response_data")
     answers = recording.rows[:, port.first].nonzero()[0]
     for name, place in (
@@ -61,7 +61,7 @@ def test_the_whole_machine_in_verilator_does_the_same_in_every_cycle(tmp_path):
 
 
 def memory_at_work() -> Recording:
-    """Random requests to a block memory of a board."""
+    """Returns a recording of random requests to a block memory of a board."""
     dut, random, lines = BlockMemory(3, SIZE), Random(4), SIZE // LINE_BYTES
     recorder = Recorder(dut)
     client = LineClient(
@@ -86,7 +86,7 @@ def memory_at_work() -> Recording:
     netlist.missing() is not None, reason=f"testbench.fpga.netlist: {netlist.missing()}"
 )
 def test_a_netlist_of_block_memories_does_the_same_in_every_cycle(tmp_path):
-    """That of the whole machine takes long: ``python -m testbench.fpga.netlist``."""
+    """The check of the whole machine takes long: ``python -m testbench.fpga.netlist``."""
     recording = memory_at_work()
     program = build(
         netlist.netlist_of(Flat(BlockMemory(3, SIZE)), tmp_path, lambda _what: None),

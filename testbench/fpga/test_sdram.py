@@ -1,4 +1,6 @@
-"""The SDRAM controller: lines read and written are those of a plain memory, by the rules of the chip's data sheet."""
+"""The SDRAM controller: lines are those of a plain memory, and the rules of the chip's data sheet
+are obeyed.
+"""
 
 import re
 from collections import Counter
@@ -25,9 +27,11 @@ from testbench.simulation import simulate
 from testbench.watch import Watch
 
 QUICK = SdramChip(power_up=500)
-"""Ready in a short time."""
+"""A chip with a short power-up time."""
 BUSY = replace(QUICK, refresh=64e6 / 8, rc=100)
-"""Refreshed so often that refreshes meet everything else; its tRC is longer than tRAS and tRP together."""
+"""A chip with frequent refreshes, which collide with all other commands; its tRC is longer than
+tRAS and tRP together.
+"""
 BUSY_RULES = {**DATA_SHEET, "tREF": BUSY.refresh, "tRC": BUSY.rc}
 TAGS = 2
 LINES = [
@@ -51,9 +55,10 @@ def play(
     rules: Mapping[str, float] = DATA_SHEET,
     watch: Watch | None = None,
 ) -> tuple[LineClient, SdramModel]:
-    """Plays requests; every answer is compared with a plain memory.
+    """Sends requests; every answer is compared with a plain memory.
 
-    ``pads``: registers on the way to the chip and back together. ``takes``, ``pauses``: see LineClient.
+    ``pads`` is the number of registers on the way to the chip and back. For ``takes`` and
+    ``pauses`` see LineClient.
     """
     random = Random(1)
     chip = SdramModel(random, {**rules, "power up": power_up})
@@ -74,14 +79,14 @@ def play(
 
 
 def random_requests(count: int, seed: int) -> list[dict[str, int]]:
-    """Requests to few lines, so that rows, banks, reads and writes meet in every way."""
+    """Returns requests to few lines, so that rows, banks, reads and writes conflict in every way."""
     random = Random(seed)
     outside = [OUTSIDE << random.randrange(14) for _ in range(max(1, len(LINES) // 20))]
     return beats.random_requests(count, [*LINES, *outside], 1 << TAGS, random)
 
 
 def stream(write: bool, count: int) -> list[dict[str, int]]:
-    """Consecutive lines."""
+    """Returns requests to consecutive lines."""
     return [
         {"write": write, "tag": 0, "address": line, "data": line, "mask": (1 << 64) - 1}
         for line in range(count)
@@ -117,18 +122,19 @@ def test_lines_of_a_row_follow_each_other_without_a_gap(write, most):
 
 
 ROUGH = 0.5
-"""Cycles a line by which a short run may differ from the manual: there is one refresh more or less, and random
-lines are others."""
+"""Cycles for each line by which a short run may differ from the manual: one refresh more or less,
+and other random lines.
+"""
 
 
 def line_of(row: int, bank: int = 0) -> int:
-    """The first line of a row of a bank."""
+    """Returns the first line of a row of a bank."""
     return row << 6 | bank << 4
 
 
 @pytest.mark.parametrize(("clock_hz", "column"), [(50e6, 1), (100e6, 2)])
 def test_lines_take_the_cycles_of_the_manual(clock_hz, column):
-    """Lines in flight in the beginning do not count."""
+    """Lines that are in flight at the start are not counted."""
     first, count, random = 8, 40, Random(5)
     anywhere = [random.randrange(OUTSIDE) for _ in range(count)]
     kinds = {
@@ -186,13 +192,14 @@ BROKEN = {
     "tREF": {"refresh": 32e6},
     "power up": {"power_up": 100},
 }
-"""Rule -> the controller's constant that breaks it."""
+"""Rule -> the controller's constant that violates it."""
 
 
 @pytest.mark.parametrize("rule", BROKEN)
 def test_a_broken_constant_is_found(rule):
-    """Of tRCD the controller takes three cycles in any case. Data to write come slowly, so that refreshes close rows
-    that have just been opened for them."""
+    """The controller takes three cycles for tRCD in any case. Write data arrive slowly, so that
+    refreshes close rows that have just been opened for them.
+    """
     chip, clock_hz = replace(BUSY, **BROKEN[rule]), 200e6 if rule == "tRCD" else 133e6
     with pytest.raises(BrokenRuleError) as broken:
         play(
@@ -220,7 +227,9 @@ def test_data_taken_a_cycle_beside_the_latency_are_found(pads):
 
 @pytest.mark.parametrize("clock_hz", [25e6, 50e6, 65e6, 100e6, 133e6])
 def test_the_clock_of_the_chip_fits_both_ways(clock_hz):
-    """Windows in nanoseconds after the edge at which a command leaves; the chip's edge belongs to that command."""
+    """Time windows in nanoseconds after the edge at which a command leaves; the chip's edge belongs
+    to that command.
+    """
     chip, period, phase = SdramChip(), 1e9 / clock_hz, clock_phase(clock_hz)
     edge = phase.degrees / 360 * period
     assert chip.setup < edge < period - chip.hold
@@ -236,7 +245,7 @@ def test_a_clock_without_a_phase_is_refused():
 
 
 def test_the_pads_are_those_of_a_board():
-    """Every pin has a register of its pad; only the clock has one of both edges."""
+    """Every pin has a register in its pad; only the clock's register uses both edges."""
 
     def describe(m, platform):
         m.domains.sdram = ClockDomain(reset_less=True)

@@ -1,5 +1,7 @@
 # amaranth: UnusedElaboratable=no
-"""A simulated board behind a pseudo-terminal, with a loop in the place of its machine; the command that makes one."""
+"""A simulated board behind a pseudo-terminal, with a loopback instead of its machine; the command
+that starts one.
+"""
 
 import os
 import select
@@ -20,7 +22,7 @@ from testbench.refusal import refused
 
 @pytest.fixture
 def cycles(monkeypatch):
-    """How many cycles were simulated at a time, by boards whose machines send back what they receive."""
+    """Returns how many cycles were simulated at a time by boards with a loopback."""
     passed = []
 
     async def counted(ctx, count):
@@ -33,7 +35,7 @@ def cycles(monkeypatch):
 
 
 def received(line, count):
-    """So many bytes from a line, or fewer after ten seconds without one."""
+    """Reads a number of bytes from a line, or fewer after ten seconds without a byte."""
     content = b""
     while len(content) < count and select.select([line], [], [], 10)[0]:
         content += os.read(line, count - len(content))
@@ -78,7 +80,7 @@ def test_no_time_but_two_looks_passes_on_a_board_without_a_host(cycles, monkeypa
 
 @pytest.mark.parametrize("name", ["busy", "traffic"])
 def test_time_passes_while_a_grid_runs_or_the_link_works(cycles, name):
-    """Without a byte on the line."""
+    """There is no byte on the line."""
     cable = stand_in._Cable(PRESETS["tiny"], 12_000_000, BlockMemory, None)
     busy = {"busy": cable.machine.sm.busy, "traffic": cable.machine.traffic}[name]
     seen = []
@@ -95,7 +97,7 @@ def test_time_passes_while_a_grid_runs_or_the_link_works(cycles, name):
     assert seen == [0, 1, 0]
 
 
-# The command
+# Command
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Video: what a screen decodes is the picture in memory, with the timing of the mode."""
+"""Video: a decoder gets the picture in memory, with the timing of the mode."""
 
 import re
 from collections import Counter
@@ -36,20 +36,20 @@ from testbench.simulation import simulate
 from testbench.watch import Watch
 
 SMALL = VideoMode(64, 4, 8, 6, 8, 2, 2, 2)
-"""A small screen, on which a picture is soon over."""
+"""A small screen, whose pictures take few cycles."""
 BASE = 0x1020
 SDRAM_HZ = 50e6
 PIXEL = 40e-9
 
 
 def colours(pixels: np.ndarray) -> np.ndarray:
-    """Red, green and blue of RGB332."""
+    """Returns red, green and blue of RGB332 pixels."""
     red, green, blue = pixels >> 5 & 7, pixels >> 2 & 7, pixels & 3
     return np.rint(np.stack([red / 7, green / 7, blue / 3], axis=-1) * 255).astype(np.uint8)
 
 
 def on_screen(pixels: np.ndarray, scale: int) -> np.ndarray:
-    """The screen's picture of a picture in memory."""
+    """Returns the picture on the screen for a picture in memory."""
     return colours(pixels.repeat(1 << scale, 0).repeat(1 << scale, 1))
 
 
@@ -62,8 +62,11 @@ def second_picture(
     enable: int = 1,
     observers: Iterable[Any] = (),
 ) -> tuple[Seen, int]:
-    """What is seen of a design with video, whose memory is served, and whether memory was too slow.
-    The second picture has a pause before it; the first one begins before it could be enabled."""
+    """Simulates a design with video and a memory server; returns the decoded second picture, and
+    whether memory was too slow.
+
+    The second picture has a pause before it; the first one begins before video can be enabled.
+    """
     symbols, underrun = [], 0
 
     async def screen(ctx: Any) -> None:
@@ -76,7 +79,7 @@ def second_picture(
             symbols.append(list(three))
         underrun = ctx.get(shown.underrun)
 
-    # The wires are not checked; their clock may be the pixels' clock.
+    # Setup of the wires is not checked; their clock may be the pixels' clock.
     simulate(
         design,
         screen,
@@ -96,7 +99,9 @@ def shown(
     enable: int = 1,
     rows: int = SMALL.height,
 ) -> tuple[np.ndarray, Any, int]:
-    """Random pixels in memory, at most so many rows, what was seen of them, and whether memory was too slow."""
+    """Returns random pixels in memory, at most ``rows`` rows, the decoded picture, and whether
+    memory was too slow.
+    """
     video, memory = Video(2, SMALL), Memory()
     width, height = SMALL.width >> scale, min(SMALL.height >> scale, rows)
     pixels = np.array(Random(scale).choices(range(256), k=width * height), np.uint8).reshape(
@@ -146,7 +151,7 @@ def test_memory_that_is_too_slow_is_an_underrun():
 
 
 class ResetVideo(Elaboratable):
-    """Video and its memory, each of whose clock domains is reset by itself."""
+    """Video and its memory, with separate resets for all clock domains."""
 
     def __init__(self):
         self.video, self.memory = Video(2, SMALL), BlockMemory(2, 1 << 12)
@@ -167,8 +172,9 @@ class ResetVideo(Elaboratable):
 
 @pytest.mark.parametrize("domain", ["sync", "pixel"])
 def test_the_picture_comes_back_when_one_domain_alone_is_reset(domain):
-    """In the midst of a picture: the one after the next pause is correct. The pixels' reset begins
-    a picture, that of the rest does not."""
+    """The reset occurs during a picture: the one after the next pause is correct. A reset of the
+    pixels' domain starts a picture, a reset of the others does not.
+    """
     design, random, picture = ResetVideo(), Random(domain), SMALL.line * SMALL.lines
     pixels = np.array(random.choices(range(256), k=SMALL.width * SMALL.height), np.uint8)
     symbols = []
@@ -189,7 +195,7 @@ def test_the_picture_comes_back_when_one_domain_alone_is_reset(domain):
         for _ in range(random.randint(1, 3)):
             await ctx.tick(domain)
         ctx.set(design.resets[domain], 0)
-        if domain == "sync":  # to the end of the picture that was spoilt
+        if domain == "sync":  # until the end of the damaged picture
             await ctx.tick("pixel").repeat(2 * picture - before - 2)
         for _ in range(SMALL.line * (2 * SMALL.lines - SMALL.above) + 10):
             _, _, three = await ctx.tick("pixel").sample(video.symbols)
@@ -306,7 +312,7 @@ def test_symbols_are_sent_bit_by_bit():
 
 
 def encoded(values: list[int | None]) -> list[int]:
-    """Symbols of bytes; None means control signals."""
+    """Returns the symbols of bytes; None means control signals."""
     encoder, symbols = TmdsEncoder(), []
 
     async def give(ctx: Any) -> None:
@@ -343,7 +349,7 @@ def test_the_encoder_sends_every_byte_in_balance():
 
 
 def test_wrong_symbols_are_found():
-    """The decoder of these tests is no formality."""
+    """The decoder of these tests must detect errors."""
     line = [int(symbol[::-1], 2) for symbol in CONTROL]
     with pytest.raises(TmdsError, match="no whole picture"):
         watch(np.array([[line[3]] + [line[0]] * 2] * 10))
@@ -356,7 +362,7 @@ def test_wrong_symbols_are_found():
 
 
 def test_the_pads_are_those_of_a_board():
-    """Four pairs of wires, each with a register of both edges."""
+    """There are four pairs of wires, each with a register that uses both edges."""
 
     def describe(m, platform):
         for name in ("pixel", "shift"):

@@ -1,4 +1,6 @@
-"""A screen: TMDS symbols back into a picture and its timing, by DVI 1.0 and nothing of the encoder's."""
+"""A screen: decodes TMDS symbols to a picture and its timing, by DVI 1.0 and independent of the
+encoder.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,23 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONTROL = {"0010101011": 0, "1101010100": 1, "0010101010": 2, "1101010101": 3}
-"""Control signals by their symbol, in the order in which bits are sent."""
+"""Control signals by their symbol, whose bits are in the order of transmission."""
 _MOST_DISPARITY = 10
-"""What ones and zeros that were sent may differ at most."""
+"""Largest permitted difference between the numbers of ones and zeros sent."""
 
 
 class TmdsError(Exception):
-    """What no encoder sends."""
+    """Symbols that no encoder sends."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A picture, and what was around it.
+    """A picture and its timing.
 
     Attributes:
         picture (array of height x width x 3 bytes): Red, green, blue.
-        horizontal, vertical: Symbols of a line: visible, until the synchronisation, of it, behind it; the same for the
-            lines.
+        horizontal, vertical: Symbols of a line: visible, front porch, synchronisation, back porch;
+            the same for the lines.
     """
 
     picture: NDArray[np.uint8]
@@ -32,7 +34,9 @@ class Seen:
 
 
 def decode(symbol: int) -> tuple[bool, int]:
-    """Whether a symbol is a byte, and the byte, or else the control signals. Bit 0 was sent first."""
+    """Returns whether a symbol is a byte, and the byte, or else the control signals. Bit 0 was sent
+    first.
+    """
     sent = "".join(str(symbol >> bit & 1) for bit in range(10))
     if sent in CONTROL:
         return False, CONTROL[sent]
@@ -51,7 +55,9 @@ _EXCESS = np.array([2 * symbol.bit_count() - 10 for symbol in range(1 << 10)])
 
 
 def watch(symbols: NDArray[np.integer]) -> Seen:
-    """Decodes rows of symbols of blue, green and red, from anywhere on, with a whole picture in them. TmdsError."""
+    """Decodes rows of symbols of blue, green and red, which begin anywhere and contain a whole
+    picture. Raises TmdsError.
+    """
     visible, values = _DECODED[symbols, 0].astype(bool), _DECODED[symbols, 1]
     if (visible != visible[:, :1]).any():
         raise TmdsError("channels disagree on what is visible")
@@ -85,20 +91,21 @@ def watch(symbols: NDArray[np.integer]) -> Seen:
 
 
 def _rises(signal: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Where a signal is larger than before."""
+    """Returns where a signal is larger than before."""
     return np.flatnonzero(signal[1:] > signal[:-1]) + 1
 
 
 def _only(numbers: NDArray[np.integer], what: str) -> int:
-    """The number that all are."""
+    """Returns the number that all are equal to."""
     if len(found := np.unique(numbers)) != 1:
         raise TmdsError(f"{what} differ: {found.tolist()}")
     return int(found[0])
 
 
 def _balanced(symbols: NDArray[np.integer], seen: NDArray[np.bool_]) -> None:
-    """Ones and zeros of bytes that follow each other are in balance, on each channel, from the first control signal on:
-    what was sent before is not known.
+    """Checks that consecutive bytes are balanced in ones and zeros, on each channel.
+
+    The check starts at the first control signal, because earlier symbols are unknown.
     """
     total = np.cumsum(_EXCESS[symbols] * seen[:, None], axis=0)
     before = np.maximum.accumulate(np.where(seen, 0, np.arange(len(seen))))
@@ -110,7 +117,7 @@ def _balanced(symbols: NDArray[np.integer], seen: NDArray[np.bool_]) -> None:
 
 
 def symbols_of(bits: Sequence[int]) -> list[int]:
-    """Ten bits each, bit 0 first."""
+    """Returns symbols of ten bits each, bit 0 first."""
     return [
         sum(bit << place for place, bit in enumerate(bits[at : at + 10]))
         for at in range(0, len(bits) - 9, 10)

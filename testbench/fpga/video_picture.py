@@ -1,9 +1,10 @@
-"""A picture as a screen decodes it: ``python -m testbench.fpga.video_picture mandelbrot -o docs/board_video.png``.
+"""A picture as a screen decodes it: ``python -m testbench.fpga.video_picture mandelbrot -o
+docs/board_video.png``.
 
-A whole board is simulated: a host at its serial line runs a demo's kernel there, video sends the framebuffer as a
-picture of 640 x 480, and a screen's decoder makes a picture of the TMDS symbols again. Exit code 0:
-it is that of the memory, and is written. 1: it is another one, or memory is not what the warp model
-leaves. 2: it could not be made; one line on stderr has the reason.
+A whole board is simulated: a host at its serial line runs a demo's kernel on it, video sends the
+framebuffer as a picture of 640 x 480, and a decoder reconstructs the picture from the TMDS symbols.
+Exit code 0: it is the picture in memory, and is written. 1: it is another one, or memory differs
+from the warp model's. 2: it could not be made; one line on stderr has the reason.
 """
 
 import sys
@@ -38,23 +39,24 @@ from sim.support.entry import missing_extra
 from testbench.fpga.tmds_decoder import Seen, TmdsError, watch
 
 PERIOD = 40e-9
-"""Of the clock in seconds: 25 million pixels in one."""
+"""Period of the clock in seconds: 25 million pixels a second."""
 _STEP = 1 << 14
 _LOOK = 3
-"""Pictures that pass while a screen looks: one whole one, wherever it begins, and changes that
-observers have not reported yet."""
+"""Number of pictures to observe: a whole one, whatever the start, and changes that observers have
+not reported yet.
+"""
 _SCALE = 2
 
 
 class PictureMemory(Elaboratable):
-    """Video hardware that shows a picture from a block memory, which must be written there."""
+    """Video hardware that shows a picture from a block memory, which must be written first."""
 
     def __init__(self, size: int, mode: VideoMode, scale: int) -> None:
         self.video, self.memory = Video(1, mode), BlockMemory(1, 1 << size.bit_length())
         self._scale = scale
 
     def elaborate(self, platform: object) -> Module:
-        """The video hardware and its memory."""
+        """Adds the video hardware and its memory."""
         m = Module()
         m.submodules.video, m.submodules.memory = video, memory = self.video, self.memory
         connect(m, video.memory, memory.port)
@@ -65,14 +67,14 @@ class PictureMemory(Elaboratable):
 def seen_on_screen(
     picture: Picture, engine: type[Engine], mode: VideoMode = VGA, scale: int = _SCALE
 ) -> Seen:
-    """How a screen shows a picture of the mode's size by 2**scale. TmdsError.
+    """Returns a decoded picture of the mode's size, scaled by 2**scale. Raises TmdsError.
 
-    One clock is that of all domains, which is faster to simulate; the tests have three.
+    All domains have one clock, which is faster to simulate; the tests have three.
     """
     content = picture.tobytes()
     design = PictureMemory(len(content), mode, scale)
     count = mode.line * (2 * mode.lines - mode.above) + 10
-    """The second picture, which is the first one with a pause before it."""
+    """Number of symbols up to the end of the second picture, the first one with a pause before it."""
     symbols: NDArray[np.uint32] = np.zeros(count + 1, np.uint32)
     last = 0
 
@@ -108,12 +110,14 @@ def seen_on_screen(
 
 
 def _symbols(values: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Rows of three symbols."""
+    """Returns rows of three symbols."""
     return values[:, None] >> SYMBOL_BITS * np.arange(CHANNELS) & (1 << SYMBOL_BITS) - 1
 
 
 class Screen:
-    """A screen at a board that is simulated in another thread. No command may run there while it looks."""
+    """A screen at a board that is simulated in another thread. No command may run there while it
+    observes.
+    """
 
     def __init__(self, board: StandIn, mode: VideoMode = VGA) -> None:
         self._board, self._mode = board, mode
@@ -128,7 +132,7 @@ class Screen:
             self._seen += changes
 
     def look(self) -> Seen:
-        """The next picture that begins. TmdsError."""
+        """Returns the next whole picture. Raises TmdsError."""
         self._observer.flush()
         self._looking = True
         self._board.go_on(_LOOK * self._mode.line * self._mode.lines)
@@ -140,7 +144,7 @@ class Screen:
 
 @contextmanager
 def serving(board: StandIn) -> Iterator[str]:
-    """A board that is simulated in another thread; its port."""
+    """Simulates a board in another thread; yields its port."""
     failed: list[BaseException] = []
 
     def serve() -> None:

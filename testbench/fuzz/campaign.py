@@ -1,4 +1,4 @@
-"""Many cases, on all cores of this machine or on a cluster."""
+"""Runs many cases, on all cores of this machine or on a cluster."""
 
 import time
 from collections.abc import Callable
@@ -18,31 +18,33 @@ from testbench.fuzz.store import Store
 __all__ = ["Campaign", "play", "save"]
 
 _BATCH = 2
-"""Cases that a worker plays before it reports them."""
+"""Number of cases that a worker runs before it reports them."""
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """Seed and machine: with a case's number they say all about it. ``engine`` is a name of ENGINES."""
+    """Seed and machine, which with a case's number define the case. ``engine`` is a name of
+    ENGINES.
+    """
 
     seed: int
     preset: str
     engine: str
 
     def case(self, number: int) -> Case:
-        """One of its cases."""
+        """Returns the case with this number."""
         params = PRESETS[self.preset]
         return case_of(self.seed, number, floats=params.floats, doubles=params.doubles)
 
 
 @cache
 def _player(preset: str, engine: str) -> Player:
-    """A worker's machine, which it makes once."""
+    """Returns the worker's player; a process makes its machine once."""
     return Player(preset, ENGINES[engine])
 
 
 def _batch(campaign: Campaign, numbers: tuple[int, ...]) -> list[Outcome]:
-    """Plays cases; what a worker does."""
+    """Runs cases in a worker."""
     player = _player(campaign.preset, campaign.engine)
     return [player.play(campaign.case(number)) for number in numbers]
 
@@ -57,11 +59,11 @@ def play(
     cases: int | None = None,
     on_outcome: Callable[[Outcome], object] = lambda outcome: None,
 ) -> None:
-    """Plays cases that have not been played, for so many seconds, or so many ``cases`` at most.
+    """Runs cases that have not run yet, for ``seconds`` or until ``cases`` have run.
 
-    Parameters:
-        workers: Processes of this machine.
-        scheduler: Address of a cluster of dask, whose workers do it instead.
+    Args:
+        workers: Number of processes on this machine.
+        scheduler: Address of a dask cluster, whose workers run the cases instead.
         on_outcome: Called with each outcome.
     """
     if scheduler is None and ENGINES[campaign.engine] is CompiledEngine:
@@ -86,7 +88,9 @@ def play(
 
 
 def save(campaign: Campaign, number: int, folder: Path) -> Path:
-    """Writes the smallest program of a case that still fails, as assembly text with what it takes to see it."""
+    """Writes the smallest program of a case that still fails, as assembly text with the settings
+    that reproduce the failure. Returns the file.
+    """
     player, case = _player(campaign.preset, campaign.engine), campaign.case(number)
     program = player.smallest(case)
     head = [

@@ -1,4 +1,4 @@
-"""What is played, made from a seed and a number alone."""
+"""Cases, each made from a seed and a number alone."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -12,23 +12,23 @@ from testbench.sm.random_programs import Program, Statement, random_program
 __all__ = ["Case", "Kind", "case_of"]
 
 _SIZES = (4, 8, 12, 12, 20)
-"""Statements at the top of a program."""
+"""Numbers of statements at the top level of a program."""
 _LATENCIES = (1, 20, 20, 60, 200)
-"""Cycles that memory takes, or takes at most if it does so in disorder."""
+"""Latencies of memory in cycles; upper limits if answers are out of order."""
 _WORDS = 24
-"""Random words in a program of them."""
+"""Number of random words in a program that has some."""
 _PAUSES = (4, 40, 400, 4000)
-"""Cycles between two stops, at most."""
+"""Largest numbers of cycles between two stops."""
 _LONGEST = 15
-"""Cycles that a control code can stall."""
+"""Largest number of cycles that a control code can stall."""
 _LOOSE = 0.2
-"""Of control codes, how many stall for longer, and how many wait for more."""
+"""Fraction of control codes that stall for longer, and of those that wait for more scoreboards."""
 _CODES = 64
-"""Bits of an instruction."""
+"""Width of an instruction in bits."""
 
 
 class Kind(Enum):
-    """What a case is."""
+    """Kind of a case."""
 
     PROGRAM = "a program of nested statements"
     ALONE = "such a program whose threads do not meet, against threads that run alone, too"
@@ -45,15 +45,18 @@ _TURNS = {
     Kind.TRAPS: (1, 2, 6),
     Kind.WORDS: (1,),
 }
-"""Of the whole program. Threads that run alone take long, and words that are no instructions end a program."""
+"""Numbers of iterations of the whole program: threads that run alone are slow, and illegal words
+end a program.
+"""
 
 
 @dataclass(frozen=True)
 class Case:
     """A program, and the machine around it.
 
-    ``latency`` is memory's, ``disorder`` the seed of its disorder, if it has one. ``pauses`` are the cycles between the
-    host's stops. ``codes``: the seed by which control codes stall and wait for longer than they have to, if they do.
+    ``latency`` is memory's; ``disorder`` is the seed of out-of-order answers, if there are any.
+    ``pauses`` are the cycles between the host's stops. ``codes`` is the seed for control codes that
+    stall and wait longer than necessary, if there are any.
     """
 
     number: int
@@ -66,7 +69,7 @@ class Case:
     codes: int | None = None
 
     def launch(self) -> Launch:
-        """A launch of it."""
+        """Returns a launch of the program."""
         launch = self.program.launch()
         if self.codes is not None:
             _loosen(launch, Random(self.codes))
@@ -74,7 +77,7 @@ class Case:
 
 
 def _loosen(launch: Launch, source: Random) -> None:
-    """Has some control codes stall for longer, and wait for more scoreboards than they have to."""
+    """Makes some control codes stall for longer, and wait for more scoreboards than necessary."""
     base, size = launch.memory.regions["program"]
     for group in range(base, base + size - size % GROUP_BYTES, GROUP_BYTES):
         codes = [
@@ -92,7 +95,7 @@ def _loosen(launch: Launch, source: Random) -> None:
 
 
 def _with_words(source: Random, program: Program) -> Program:
-    """The program with random words among its statements; nearly all of them are no instructions."""
+    """Returns the program with random words among its statements; nearly all of them are illegal."""
     body = list(program.body)
     for _ in range(source.randrange(1, _WORDS)):
         body.insert(
@@ -102,8 +105,11 @@ def _with_words(source: Random, program: Program) -> Program:
 
 
 def case_of(seed: int, number: int, *, floats: bool = True, doubles: bool = True) -> Case:
-    """The case of that number in the campaign of that seed, on a machine that has floating point if ``floats``,
-    and double precision if ``doubles``."""
+    """Returns case ``number`` of the campaign with this seed.
+
+    The machine has floating point if ``floats`` is true, and double precision if ``doubles`` is
+    true.
+    """
     source = Random(f"{seed} {number}")
     kind = source.choices(list(_CHANCES), list(_CHANCES.values()))[0]
     program = random_program(

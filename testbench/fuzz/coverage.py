@@ -1,4 +1,6 @@
-"""Which instructions met which states of their warp, and in which states warps entered the trap."""
+"""Coverage: which instructions were executed in which states of their warp, and in which states
+warps entered the trap.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,12 +16,12 @@ from sim.model.warp.state import Warp
 __all__ = ["ENTRY", "INSTRUCTIONS", "STATES", "Coverage", "page", "states_of", "table"]
 
 Coverage = Counter[tuple[str, str]]
-"""(Instruction, or ENTRY; state) -> how often."""
+"""(Instruction or ENTRY, state) -> number of events."""
 INSTRUCTIONS = tuple(sorted({form.name for form in FORMS}))
 NO_INSTRUCTION = "(none)"
-"""A word that is no instruction."""
+"""Name of a word that is no instruction."""
 ENTRY = "(trap entry)"
-"""A warp enters the trap."""
+"""Name of a warp's entry into the trap."""
 _TOPS = {kind: f"top {kind.name}" for kind in TokenKind if kind is not TokenKind.ILLEGAL}
 STATES = {
     "whole": "all threads that have not ended are active",
@@ -40,14 +42,14 @@ ENTRY_STATES = {
 }
 """Further states of a warp that enters the trap."""
 _SHADES = ((0, "#f6d5d5"), (10, "#fff3c4"), (100, "#d9f0d3"), (1000, "#9fd69a"))
-"""Colour of a number, and of larger ones."""
+"""Lower limits of a count, and the colour of each range."""
 _BAR, _ROW = 360, 18
 """Width of the longest bar of a plot, and height of a row, in pixels."""
 
 
 @cache
 def instruction_of(word: int) -> str:
-    """The instruction's name."""
+    """Returns the name of the word's instruction."""
     form = find(word)
     return NO_INSTRUCTION if form is None else form.name
 
@@ -69,10 +71,10 @@ def _names(
 
 
 def states_of(warp: Warp) -> tuple[str, ...]:
-    """The states that a warp is in."""
+    """Returns the states of a warp."""
     masks, depth = warp.masks, warp.stack.depth
-    # Threads that wait on the stack are in no mask: threads that have not ended and are not active
-    # are among them.
+    # Threads that are pending on a token are in no mask: they are the threads that have not ended
+    # and are not active.
     missing = (masks.active | masks.exited | masks.killed) != (1 << 32) - 1
     top = None
     if depth:
@@ -91,23 +93,25 @@ def states_of(warp: Warp) -> tuple[str, ...]:
 
 
 class Observer:
-    """Counts the events of a lockstep."""
+    """Counts the events of a lockstep run."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[int | str, tuple[str, ...]]] = Counter()
 
     def __call__(self, warp: Warp, word: int) -> None:
-        """An instruction is executed."""
+        """Counts an executed instruction."""
         self._counts[word, states_of(warp)] += 1
 
     def entered(self, warp: Warp, waited: bool, failed: bool) -> None:
-        """A warp enters the trap, from a barrier if it ``waited``, after an error if it has ``failed``."""
+        """Counts a warp's entry into the trap, from a barrier if it ``waited``, after an error if
+        it has ``failed``.
+        """
         holds = zip(ENTRY_STATES, (waited, warp.trap.paused, failed), strict=True)
         self._counts[ENTRY, (*states_of(warp), *(name for name, holds in holds if holds))] += 1
 
     @property
     def coverage(self) -> Coverage:
-        """So far."""
+        """Returns the coverage so far."""
         found: Coverage = Counter()
         for (what, states), times in self._counts.items():
             name = what if isinstance(what, str) else instruction_of(what)
@@ -122,12 +126,14 @@ def _rows(coverage: Coverage) -> Iterable[tuple[str, list[int]]]:
 
 
 def _entries(coverage: Coverage) -> list[tuple[str, int]]:
-    """How many entries into the trap there were in each state."""
+    """Returns the number of entries into the trap in each state."""
     return [(state, coverage[ENTRY, state]) for state in (*STATES, *ENTRY_STATES)]
 
 
 def table(coverage: Coverage) -> str:
-    """As text: how many instructions met each state, and which never did; entries into the trap in each state."""
+    """Returns a text: the number of instructions in each state, those never executed in it, and
+    trap entries by state.
+    """
     rows = list(_rows(coverage))
     lines = ["state          instructions that met it     entries into the trap"]
     for place, (state, entries) in enumerate(_entries(coverage)):
@@ -142,7 +148,7 @@ def table(coverage: Coverage) -> str:
 
 
 def _plot(title: str, bars: Sequence[tuple[str, int]]) -> str:
-    """Bars beside their names, their lengths by the numbers' logarithms."""
+    """Returns bars with their names; lengths are logarithmic."""
     longest = max((log10(1 + number) for _, number in bars), default=0) or 1
     rows = "".join(
         f'<text x="0" y="{_ROW * row + 13}">{escape(name)}</text>'
@@ -158,7 +164,7 @@ def _plot(title: str, bars: Sequence[tuple[str, int]]) -> str:
 
 
 def page(coverage: Coverage, title: str, facts: Iterable[tuple[str, str]]) -> str:
-    """As a page of HTML that needs nothing else: plots, and all numbers."""
+    """Returns a self-contained HTML page: plots and all numbers."""
 
     def cell(count: int) -> str:
         shade = next(colour for least, colour in reversed(_SHADES) if count >= least)

@@ -1,4 +1,4 @@
-"""Plays cases on the hardware."""
+"""Runs cases on the hardware."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -28,14 +28,15 @@ from testbench.words import memory_left
 __all__ = ["Outcome", "Player"]
 
 _LIMIT = 64_000_000
-"""Cycles that no program takes; random words may go round without end."""
+"""Largest number of cycles of a program; random words may loop without end."""
 _WORDS_LIMIT = 20_000
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a case: ``seconds`` are of processor time; ``failure`` is what was wrong, None
-    when nothing was."""
+    """The outcome of a case. ``seconds`` is processor time; ``failure`` describes the error, None
+    if there was none.
+    """
 
     number: int
     kind: str
@@ -48,10 +49,12 @@ class Outcome:
 
 
 def _stopping(pauses: tuple[int, ...]) -> Callable[[HardwareHost], Awaitable[None]]:
-    """A host that stops the machine now and then, and resumes it; in the end also paused warps."""
+    """Returns a host that stops and resumes the machine at intervals, and at the end also resumes
+    paused warps.
+    """
 
     async def drive(host: HardwareHost) -> None:
-        await resume(host)  # the grid was held until this host is here
+        await resume(host)  # the grid was held until the host was ready
         for pause in pauses:
             await host.run(pause)
             if await grid_over(host):
@@ -63,7 +66,7 @@ def _stopping(pauses: tuple[int, ...]) -> Callable[[HardwareHost], Awaitable[Non
             await wait(host, _over_or_held, end - host.cycles)
             if await grid_over(host):
                 return
-            await suspend(host)  # those who are paused quietly are woken in a trap only
+            await suspend(host)  # warps that paused without a trap are woken only in a trap
             await resume_paused(host)
 
     return drive
@@ -74,17 +77,18 @@ async def _over_or_held(host: HardwareHost) -> bool:
 
 
 class Player:
-    """A machine that plays one case after the other.
+    """A machine that runs one case after the other.
 
-    Parameters:
-        preset, engine: The machine, and what simulates it.
+    Args:
+        preset: Name of the machine.
+        engine: Name of the simulation engine.
     """
 
     def __init__(self, preset: str, engine: type[Engine]) -> None:
         self._hardware = Hardware(PRESETS[preset], engine, check=True)
 
     def play(self, case: Case) -> Outcome:
-        """Plays a case."""
+        """Runs a case and returns its outcome."""
         began, observer = time.process_time(), Observer()
         self._hardware.on_instruction, self._hardware.on_trap_entry = observer, observer.entered
         launch = case.launch()
@@ -104,7 +108,7 @@ class Player:
         )
 
     def smallest(self, case: Case) -> Program:
-        """The smallest program of a case that fails that still fails."""
+        """Returns the smallest program derived from a failing case that still fails."""
         return shrink(
             case.program,
             lambda program: self.play(replace(case, program=program)).failure is not None,
@@ -124,7 +128,9 @@ class Player:
         )
 
     def _wrong(self, case: Case, launch: Launch, result: HardwareResult) -> str | None:
-        """What is wrong with a run. Random words may do what they like, but alike on both sides."""
+        """Returns the error of a run, or None. Random words may have any effect, but the same one
+        on both sides.
+        """
         hardware, lockstep = self._hardware, self._hardware.lockstep
         assert lockstep is not None
         if lockstep.difference is not None:
@@ -143,7 +149,7 @@ class Player:
         return self._alone(case, launch) if case.kind is Kind.ALONE else None
 
     def _alone(self, case: Case, launch: Launch) -> str | None:
-        """What differs from what threads leave that run alone."""
+        """Returns the difference from the results of threads that run alone."""
         alone = case.launch()
         try:
             run_threads(alone)

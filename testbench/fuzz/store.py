@@ -1,4 +1,4 @@
-"""What a campaign has found, in a file of SQLite; a campaign continues where it ended."""
+"""The results of a campaign, in an SQLite file; a campaign continues where it ended."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -22,12 +22,14 @@ CREATE TABLE IF NOT EXISTS coverage (
 
 
 class StoreError(CommandError):
-    """A file that can't be a campaign's; one line with the reason."""
+    """The file is not a file of this campaign; the message is one line with the reason."""
 
 
 class Store:
-    """The file of a campaign, which is made if it is not there. StoreError if it is another campaign's, or no such
-    file."""
+    """The file of a campaign, which is created if it does not exist.
+
+    Raises StoreError if it belongs to another campaign or is no such file.
+    """
 
     def __init__(self, path: Path, seed: int, preset: str) -> None:
         try:
@@ -46,7 +48,7 @@ class Store:
         self._file.close()
 
     def add(self, outcome: Outcome) -> None:
-        """Keeps an outcome, all of it or nothing; one that is there already stays."""
+        """Stores an outcome in one transaction; one that is stored already is not changed."""
         with self._file:
             fresh = self._file.execute(
                 "INSERT OR IGNORE INTO cases VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -67,7 +69,7 @@ class Store:
                 )
 
     def missing(self) -> Iterator[int]:
-        """Numbers of cases that have not been played, without end."""
+        """Yields the numbers of cases that have not run, without end."""
         played = {number for (number,) in self._file.execute("SELECT number FROM cases")}
         number = 0
         while True:
@@ -77,13 +79,13 @@ class Store:
 
     @property
     def coverage(self) -> Coverage:
-        """Of all cases."""
+        """Returns the coverage of all cases."""
         rows = self._file.execute("SELECT instruction, state, times FROM coverage")
         return Coverage({(name, state): times for name, state, times in rows})
 
     @property
     def failures(self) -> list[tuple[int, str]]:
-        """Cases that failed, and what was wrong."""
+        """Returns the cases that failed, and their failures."""
         return list(
             self._file.execute(
                 "SELECT number, failure FROM cases WHERE failure IS NOT NULL ORDER BY number"
@@ -92,7 +94,7 @@ class Store:
 
     @property
     def sums(self) -> dict[str, tuple[int, int, int, float]]:
-        """Of each kind: cases, instructions, cycles, seconds of processor time."""
+        """Returns for each kind: cases, instructions, cycles, seconds of processor time."""
         rows = self._file.execute(
             "SELECT kind, COUNT(*), SUM(instructions), SUM(cycles), SUM(seconds) FROM cases "
             "GROUP BY kind ORDER BY kind"

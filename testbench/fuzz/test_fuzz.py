@@ -1,4 +1,6 @@
-"""Campaigns of random programs: the same from the same seed, kept, gone on with, and not blind."""
+"""Campaigns of random programs are reproducible from their seed, stored, continued, and detect
+errors.
+"""
 
 import os
 import re
@@ -156,7 +158,9 @@ def test_a_case_of_each_kind_is_right(player):
 
 @needs_compiled
 def test_a_wrong_reference_is_seen_and_the_program_shrinks(player, monkeypatch, tmp_path):
-    """A difference found here is wrong hardware: only comparing both sides shows it."""
+    """A wrong result of the warp model is detected like one of the hardware, and the failing
+    program is minimized.
+    """
     right = compute.OPERATIONS["LOP32I"]
     monkeypatch.setattr(
         compute,
@@ -223,7 +227,7 @@ def test_loosened_control_codes_stall_and_wait_no_less():
 
 
 def _spoiled(given):
-    """What an operation gives, with the lowest bit of its word inverted."""
+    """Returns the result of an operation with the lowest bit of its word inverted."""
     return replace(given, value=given.value ^ 1)
 
 
@@ -287,7 +291,7 @@ def test_a_cluster_that_loses_a_worker_plays_every_case(tmp_path):
 
 
 def test_a_lost_worker_is_reported():
-    """A worker's process ends in the midst of a task."""
+    """The worker's process ends during a task."""
     with pytest.raises(WorkersError, match=r"^workers were lost, their earlier results are kept: "):
         next(results_of(os._exit, iter([(3,)]), lambda: True))
 

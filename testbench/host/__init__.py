@@ -1,1 +1,1 @@
-"""The host's registers."""
+"""Tests of the host's registers."""

@@ -1,4 +1,4 @@
-"""What tests of the host's registers share: the bus, as a host uses it."""
+"""Access to the host's registers over the bus, for tests."""
 
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
@@ -7,7 +7,7 @@ from rtl.machines import units_of
 
 
 class HostRegisters(Elaboratable):
-    """All registers of the host: its port, and the error status."""
+    """All registers of the host: its port and the error status."""
 
     def __init__(self, params):
         units = units_of(params)

@@ -1,4 +1,4 @@
-"""What the error status registers hold, event by event: a plain account of the manual's rules."""
+"""A reference model of the error status registers, event by event, after the manual's rules."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,13 +12,13 @@ EVENTS = {
     "error_in_trap": GlobalError.ERROR_IN_TRAP,
     "timeout": GlobalError.TIMEOUT,
 }
-"""What happens without a warp error, and its bit."""
+"""Events without a warp error, and their bits."""
 _TRAPS_AT = 17
 _TRAPS = 0x7F << _TRAPS_AT
 
 
 class Status:
-    """The registers after reset, and what cycles make of them."""
+    """The state of the registers, initially that after reset."""
 
     def __init__(self) -> None:
         self.error = self.warp = self.pc = self.bits = 0
@@ -30,11 +30,12 @@ class Status:
         trap: tuple[str, int, int, int],
         written: tuple[str, int],
     ) -> None:
-        """What is written (register, word), then what happens: errors (warp, pc, code), and one of EVENTS or ``trap``
-        (warp, address behind it, reason)."""
+        """Applies one cycle: a write (register, word), then errors (warp, pc, code), and one of
+        EVENTS or ``trap`` (warp, address after it, reason).
+        """
         name, value = written
         if name == "HWW_WARP_ESR":
-            self.error = self.warp = 0  # the address stays
+            self.error = self.warp = 0  # the address is unchanged
         cleared = value if name == "HWW_GLOBAL_ESR" else 0
         stopped = self.bits & _TRAPS
         if name == "HWW_WARP_ESR_REPORT_MASK":
@@ -59,14 +60,14 @@ class Status:
 
     @property
     def interrupt(self) -> bool:
-        """Whether the host is interrupted: BPT_PAUSE and traps do that with any mask."""
+        """Returns whether the host is interrupted: BPT_PAUSE and traps do so with any mask."""
         return bool(
             self.error or self.bits & (self.global_mask | _TRAPS | 1 << GlobalError.BPT_PAUSE.value)
         )
 
     @property
     def registers(self) -> Mapping[str, int]:
-        """What the host reads."""
+        """Returns the values that the host reads."""
         return {
             "HWW_WARP_ESR": self.error | self.warp << 16,
             "HWW_WARP_ESR_PC": self.pc,

@@ -145,7 +145,7 @@ def test_one_write_can_stop_step_and_wake():
             assert ctx.get(command.wake) == runs * ((1 << PARAMS.warps) - 1)
             assert (
                 await read(ctx, dut.bus, SM["BPT_PAUSE_MASK"]) == 0b1010
-            )  # what warps do, not what is asked
+            )  # events of warps, independent of the requests
             assert await read(ctx, dut.bus, SM["DBGR_CONTROL0"]) == stops * stop | steps * step
 
     simulate(dut, body)

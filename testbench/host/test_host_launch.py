@@ -1,4 +1,4 @@
-"""A grid that is started and watched by the host's registers."""
+"""A grid is started and observed through the host's registers."""
 
 import random
 
@@ -23,7 +23,7 @@ WORK = {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.
 
 
 class Joined(Elaboratable):
-    """Host port and work distributor."""
+    """Host port and work distributor, connected."""
 
     def __init__(self):
         self.host, self.distributor = (
@@ -88,11 +88,11 @@ def test_a_grid_is_started_and_watched_by_registers():
         )
         await write(ctx, bus, WORK["LAUNCH"], 0)
         assert (await until(ctx, "BUSY"))["DONE"] == 0
-        # The next one waits for its turn.
+        # The next one is queued.
         await write(ctx, bus, WORK["QMD_ADDRESS_B"], 0x100)
         await write(ctx, bus, WORK["LAUNCH"], 0)
         assert (await until(ctx, "PENDING"))["BUSY"] == 1
-        # A third has no place to wait.
+        # There is no room for a third one.
         await write(ctx, bus, WORK["QMD_ADDRESS_B"], 0x80)
         await write(ctx, bus, WORK["LAUNCH"], 0)
         while await read(ctx, bus, SM["WARP_VALID_MASK"]) != 0b11:

@@ -1,4 +1,4 @@
-"""Words of a form in all its modes, operands at the edges, and what the thread model makes of threads."""
+"""Words of a form in all its modes, edge values of operands, and the thread model's results."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,18 +32,20 @@ EDGES = (
     WORD,
 )
 BANK = 3
-"""The constant bank that words name."""
+"""The constant bank that instructions read."""
 BANK_WORDS = 16
-"""What of it there is; every word holds the same."""
+"""Size of the bank in words; all words are equal."""
 _TRIES = 8
-"""Words of a combination of modes until it counts as refused."""
+"""Number of words of a combination of modes that are tried before it counts as refused."""
 _COUNTS = (0, 1, 8, 15, 16, 31, 32, 33, 47, 63, 64, 65, 128, 255)
 _MODE_BITS = 8
-"""The widest field that is a mode, and not a number."""
+"""Largest width of a mode field; wider fields are numbers."""
 
 
 def number(source: Random) -> int:
-    """A 32-bit operand: at the edges, a count or a field's place and length, an address near a window, or any."""
+    """Returns a 32-bit operand: an edge value, a count, a position and length of a field, an
+    address near a window, or any.
+    """
     match source.randrange(6):
         case 0 | 1:
             return source.choice(EDGES)
@@ -65,9 +67,10 @@ def random_word(
     limit: int,
     chosen: Mapping[str, int | Callable[[], int]],
 ) -> int:
-    """A word of the form that the machine does not refuse, if a thread has ``limit`` registers.
+    """Returns a word of the form that is legal if a thread has ``limit`` registers.
 
-    ``chosen`` has what some fields hold, where a form has them, ``registers`` are those that operands name.
+    ``chosen`` has the values of some fields, if the form has them; ``registers`` are those that
+    operands use.
     """
     while (word := _try(source, form, registers, limit, chosen)) is None:
         pass
@@ -100,8 +103,8 @@ def _try(
 
 
 def modes(source: Random, form: Form, most: int) -> Iterator[dict[str, int]]:
-    """Each combination of what the mode fields of a form can hold, or ``most`` random ones where there are more. CC
-    is written or not at random then.
+    """Yields each combination of a form's mode fields, or ``most`` random ones if there are more;
+    CC is then written at random.
     """
     taken = {
         operand.field
@@ -127,16 +130,17 @@ def modes(source: Random, form: Form, most: int) -> Iterator[dict[str, int]]:
 
 
 def signed(value: int, bits: int = 32) -> int:
-    """The low bits of a number as one with a sign."""
+    """Returns the low bits of a number as a two's complement number."""
     value &= (1 << bits) - 1
     return value - (value >> bits - 1 << bits)
 
 
 @dataclass
 class Case:
-    """A word, threads before it, and what each is after it. Registers have a value a thread, predicates a number whose
-    bit n is Pn, conditions the flags; ``constant`` is what a constant operand reads. ``threads`` are those that execute
-    it.
+    """A word, and threads before and after it.
+
+    Registers have a value for each thread, predicates a number whose bit n is Pn, conditions the
+    flags; ``constant`` is the value of a constant operand. ``threads`` are those that execute it.
     """
 
     form: Form
@@ -168,7 +172,7 @@ class Case:
         )
 
     def _mask(self, thread: int) -> int:
-        """Operand b of a thread."""
+        """Returns operand b of a thread."""
         values = self.form.values(self.word)
         match self.form.operands["b"]:
             case Register(field):
@@ -180,7 +184,7 @@ class Case:
 
 
 def case_of(source: Random, form: Form, word: int, threads: int, registers: Sequence[int]) -> Case:
-    """Random threads before a word, and what the thread model makes of them."""
+    """Returns random threads before a word, and the thread model's results."""
     values = form.values(word)
     held = {name: [number(source) for _ in range(threads)] for name in registers}
     if (
@@ -220,7 +224,9 @@ def case_of(source: Random, form: Form, word: int, threads: int, registers: Sequ
 
 
 def _near_windows(source: Random, values: Mapping[str, int], held: dict[int, list[int]]) -> None:
-    """Operands whose shifted pair is about a window's address, plus a b that mostly makes its high word 0."""
+    """Sets operands so that the shifted pair is near a window's address, with a b that mostly makes
+    its high word 0.
+    """
     shift, negated, extended = values["shift"], values["negate_a"], values["extended"]
     for thread in range(len(held[values["Ra"]])):
         wanted = source.choice(
@@ -237,7 +243,9 @@ def _near_windows(source: Random, values: Mapping[str, int], held: dict[int, lis
 def words_of(
     source: Random, form: Form, registers: Sequence[int], limit: int, most: int
 ) -> Iterator[int]:
-    """A word of each combination of modes that the machine does not refuse; see :func:`modes`."""
+    """Yields a word of each combination of modes that the machine does not refuse; see
+    :func:`modes`.
+    """
     for mode in modes(source, form, most):
         chosen = {
             "guard": PT,

@@ -1,4 +1,6 @@
-"""What the tests of CC mean, said by numbers that were compared: nothing here is taken from the table of tests."""
+"""The meaning of the tests of CC, defined by numbers that were compared, independent of the table
+of tests.
+"""
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -6,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from rtl.isa.condition import ConditionCode
 
 _BITS = 4
-"""Width of the numbers; each pair of flags that a subtraction can leave comes up at this width."""
+"""Width of the numbers in bits, at which all combinations of flags of a subtraction occur."""
 _HALF, _ALL = 1 << _BITS - 1, 1 << _BITS
 _ORDERED: Mapping[str, Callable[[int, int], bool]] = {
     "LT": operator.lt,
@@ -30,7 +32,7 @@ def _flags(*, zero: bool, sign: bool, carry: bool = False, overflow: bool = Fals
 
 
 def _subtraction(a: int, b: int) -> tuple[int, dict[str, bool]]:
-    """The flags that a - b leaves, of numbers without sign, and what they say of these numbers."""
+    """Returns the flags of a - b for unsigned numbers, and the relations of these numbers."""
     signed_a, signed_b = (number - _ALL if number >= _HALF else number for number in (a, b))
     result, difference = (a - b) % _ALL, signed_a - signed_b
     overflow = not -_HALF <= difference < _HALF
@@ -54,7 +56,9 @@ def _subtraction(a: int, b: int) -> tuple[int, dict[str, bool]]:
 
 
 def _comparison(order: int | None) -> tuple[int, dict[str, bool]]:
-    """The flags of two numbers of which the first is less (-1), equal, greater, or which have no order: Z and S."""
+    """Returns Z and S of a comparison whose first number is less (-1), equal, greater, or unordered
+    (None), and its relations.
+    """
     ordered = order is not None
     flags = _flags(zero=order in (0, None), sign=order in (-1, None))
     says = {name: order is not None and compare(order, 0) for name, compare in _ORDERED.items()}
@@ -64,7 +68,9 @@ def _comparison(order: int | None) -> tuple[int, dict[str, bool]]:
 
 
 def meanings() -> Iterator[tuple[int, ConditionCode, bool]]:
-    """Flags, a test, and whether it holds of them: of subtractions, of comparisons with and without an order."""
+    """Yields flags, a test, and its result: for subtractions, and for ordered and unordered
+    comparisons.
+    """
     known = [_subtraction(a, b) for a in range(_ALL) for b in range(_ALL)]
     known += [_comparison(order) for order in (-1, 0, 1, None)]
     for flags, says in known:

@@ -1,5 +1,6 @@
-"""What MUFU's functions have to be, from the mathematics: the error bounds of the PTX manual's approximations, and what
-it says of zeros, infinities and NaN."""
+"""Mathematical definitions of MUFU's functions, with the error bounds of the PTX manual's
+approximations and its results for zeros, infinities and NaN.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ _INF, _NAN = np.inf, np.nan
 
 @dataclass(frozen=True)
 class Bound:
-    """A function of doubles, and how far from it a result may be: the largest of an ``absolute`` error, a ``relative``
-    one, and so many ``ulps`` of the result."""
+    """A function of doubles, and the largest permitted error: the maximum of an ``absolute`` error,
+    a ``relative`` one, and ``ulps`` units of the result.
+    """
 
     exact: Callable[[Numbers], Numbers]
     absolute: float = 0.0
@@ -34,7 +36,8 @@ BOUNDS = {
     MultiFunction.RSQ: Bound(lambda x: 1 / np.sqrt(x), relative=2.0**-22.9),
     MultiFunction.EX2: Bound(np.exp2, relative=2.0**-22),
     MultiFunction.LG2: Bound(np.log2, absolute=2.0**-22.6, relative=2.0**-22),
-    # Of turns: multiplying by 1 / (2 * pi) has an error, too, of the 2**-20.9 that there may be in all.
+    # In revolutions: the multiplication by 1 / (2 * pi) also has an error, which is part of the
+    # permitted 2**-20.9.
     MultiFunction.SIN: Bound(lambda x: np.sin(2 * np.pi * (x - np.round(x))), absolute=2.0**-22.9),
     MultiFunction.COS: Bound(lambda x: np.cos(2 * np.pi * (x - np.round(x))), absolute=2.0**-22.9),
 }
@@ -58,7 +61,7 @@ UPPER_EDGES = (
     0xBFF0_0000,
     0xFFF0_0000,
 )
-"""Upper words of doubles next to another kind."""
+"""Upper words of doubles that are adjacent to another class."""
 SPECIALS = {
     MultiFunction.RCP: (_INF, -_INF, 0.0, -0.0),
     MultiFunction.RSQ: (_INF, -_INF, 0.0, _NAN),
@@ -67,11 +70,11 @@ SPECIALS = {
     MultiFunction.SIN: (0.0, -0.0, _NAN, _NAN),
     MultiFunction.COS: (1.0, 1.0, _NAN, _NAN),
 }
-"""Of +0, -0, and of both infinities."""
+"""Results for +0, -0, and both infinities."""
 
 
 def _special(function: MultiFunction, x: float) -> float | None:
-    """What is exact; None for all that is approximated."""
+    """Returns an exact result; None if the result is an approximation."""
     if np.isnan(x) or (x < 0 and function in (MultiFunction.RSQ, MultiFunction.LG2)):
         return _NAN
     if x and np.isfinite(x):
@@ -80,7 +83,7 @@ def _special(function: MultiFunction, x: float) -> float | None:
 
 
 def errors(function: MultiFunction, x: Numbers, found: Numbers) -> tuple[Numbers, Numbers]:
-    """Of numbers and results: the errors, and those that there may be."""
+    """Returns the errors of results, and the largest permitted ones."""
     bound = BOUNDS[function]
     with np.errstate(all="ignore"):
         exact = bound.exact(x.astype(np.float64))
@@ -92,14 +95,16 @@ def errors(function: MultiFunction, x: Numbers, found: Numbers) -> tuple[Numbers
 
 
 def _upper(word: int) -> float:
-    """The double of that upper word, its lower one 0."""
+    """Returns the double with that upper word and a lower word of 0."""
     return float(np.uint64(word << 32).view(np.float64))
 
 
 def _near_upper(
     function: Callable[[Numbers], Numbers], word: int, result: int, saturate: bool
 ) -> bool:
-    """The same for the upper words of doubles, in which a function is 2**-20.9 near. Subnormal numbers are zeros."""
+    """Returns whether a result for upper words of doubles is within 2**-20.9 of the function.
+    Subnormal numbers are zeros.
+    """
     x, y = _upper(word if word & 0x7FF0_0000 else word & 1 << 31), _upper(result)
     with np.errstate(all="ignore"):
         exact = float(function(np.array([x]))[0])
@@ -113,7 +118,9 @@ def _near_upper(
 
 
 def near(values: Values, pattern: int, result: int) -> bool:
-    """Whether a result of MUFU is one that there may be: a normal number or zero, infinity, or the one NaN."""
+    """Returns whether a result of MUFU is permitted: a normal number, zero, infinity, or the
+    canonical NaN.
+    """
     function = MultiFunction(values["function"])
     word = pattern & 0x7FFF_FFFF if values["absolute_a"] else pattern & 0xFFFF_FFFF
     word ^= values["negate_a"] << 31

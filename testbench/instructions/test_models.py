@@ -13,11 +13,11 @@ from testbench.handmade import alone
 from testbench.instructions.cases import BANK, BANK_WORDS, Case, case_of, words_of
 
 REGISTERS = (0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, RZ)
-"""Those that operands name, RZ rarely."""
+"""Registers that operands use, RZ rarely."""
 LIMIT = 32
-"""Registers of a thread."""
+"""Number of registers of a thread."""
 NAMES = sorted({form.name for form in LANE_FORMS} - {"S2R", "CS2R", "LEPC", "VOTE"})
-"""Instructions whose results are from their operands alone."""
+"""Instructions whose results depend on their operands alone."""
 
 
 def cases(name):
@@ -31,7 +31,9 @@ def cases(name):
 
 
 def check(case: Case, thread: int, registers, predicates, condition) -> None:
-    """What a thread holds after a case is what the thread model has, what was not written included."""
+    """Compares a thread after a case with the thread model, including registers that were not
+    written.
+    """
     after = case.after[thread]
     wanted = (
         {number: after.registers[number] for number in case.registers if number != RZ},

@@ -1,4 +1,4 @@
-"""Sequences that compiled code makes of instructions for numbers of several words, on both models.
+"""Instruction sequences of compiled code for numbers of several words, on both models.
 
 Sources are R0 to R5, results R8 to R10, P0 and P1.
 """
@@ -37,7 +37,9 @@ RELATIONS = {
 
 
 def threads(seed):
-    """Registers of 32 threads: edges, small differences between the words of two numbers, zeros, and any."""
+    """Returns registers of 32 threads: edge values, small differences between the words of two
+    numbers, zeros, and random words.
+    """
     source = Random(seed)
     for thread in range(WARP_THREADS):
         held = [
@@ -89,7 +91,9 @@ SEQUENCES = {}
 
 
 def add(name, words, expected, found):
-    """A sequence, what it should leave of R0 to R5, and what to compare that with of registers, predicates and CC."""
+    """Adds a sequence, its expected results for R0 to R5, and a function that reads them from
+    registers, predicates and CC.
+    """
     assert name not in SEQUENCES
     SEQUENCES[name] = (words, expected, found)
 
@@ -106,7 +110,7 @@ def predicates(_registers, held, _condition):
     return held[0], held[1]
 
 
-# R1:R0 is x, R3:R2 y, R5:R4 z.
+# R1:R0 is x, R3:R2 is y, R5:R4 is z.
 for minus in (0, 1):
     add(
         f"sum {minus}",
@@ -156,7 +160,7 @@ for shift in range(32):
         result,
     )
 
-# Products of halves, as NVIDIA's assembler makes them.
+# Products of halves, in the form of NVIDIA's assembler
 _LOW = encode("XMAD", "r", Rd=6, Ra=0, Rb=2, Rc=RZ)
 _JOIN = encode("IADD3", "r", Rd=8, Ra=9, Rb=7, Rc=10, shift=SumShift.RS.value)
 add(
@@ -218,7 +222,7 @@ add(
     word,
 )
 
-# Comparisons: the low words are subtracted into CC, then the high ones compared.
+# Comparisons: the low words are subtracted into CC, then the high ones are compared.
 _DIFFERENCE = encode("IADD", "r", Rd=RZ, Ra=0, Rb=2, negate_b=1, cc=1)
 for (code, relation), sign in product(RELATIONS.items(), (0, 1)):
 
@@ -257,7 +261,7 @@ TRUTH = {
     "OFT": lambda a, b, x, y: signed(x - y) != a - b,
     "OFF": lambda a, b, x, y: signed(x - y) == a - b,
 }
-"""What a test says of x and y, which are a and b as signed numbers."""
+"""The result of a test of x and y, which are a and b as signed numbers."""
 for name, truth in TRUTH.items():
     add(
         f"test {name}",
@@ -266,7 +270,8 @@ for name, truth in TRUTH.items():
         predicates,
     )
 
-# Logic of three words: the lowest goes to CC, the middle one from and to it, the top one has the test.
+# Logic of three words: the lowest writes CC, the middle one reads and writes it, the top one has
+# the test.
 for (code, function), test in product(LOGIC.items(), (PredicateTest.Z, PredicateTest.NZ)):
     fields = {"Rd": RZ, "operation": code.value, "cc": 1}
     add(
@@ -283,7 +288,8 @@ for (code, function), test in product(LOGIC.items(), (PredicateTest.Z, Predicate
         lambda registers, predicates, condition: (condition & 1, predicates[0]),
     )
 
-# Minima: the top words come first, the lower ones follow their verdict. The words of x are R4, R2, R0, the others y's.
+# Minima: the top words are first, the lower ones use their result. The words of x are R4, R2, R0,
+# the others are y's.
 for parts, sign, larger in product(((3, 1), (3, 2, 1)), (0, 1), (0, 1)):
 
     def extreme(r, parts=parts, sign=sign, larger=larger):

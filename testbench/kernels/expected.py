@@ -1,7 +1,7 @@
-"""What each run of a kernel must leave in global memory: a witness beside the models.
+"""The global memory that each run of a kernel must leave, independent of the models.
 
-The functions behind this were written by reading the kernels' PTX. They know nothing of machine code, and no model
-knows them.
+The expectations were written from the kernels' PTX alone, without machine code, and no model uses
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,12 +29,14 @@ EXPECTATIONS: dict[str, Callable[[Inputs], Mapping[str, Outcome]]] = {
     **expected_wide_numbers.KERNELS,
     **expected_work.KERNELS,
 }
-"""By kernel: from the inputs to what is expected of the buffers that change. The others must not."""
+"""Kernel -> function from its inputs to the expected outcome of each buffer that changes. Others
+must not change.
+"""
 _UNCHANGED = ("globals",)
 
 
 def expected(run: Run, level: str) -> dict[str, Outcome]:
-    """What a run must leave in each of its buffers."""
+    """Returns the expected outcome of each of a run's buffers."""
     inputs = Inputs(run, level)
     untouched: dict[str, Outcome] = {
         name: Exact(content.copy()) for name, content in inputs.buffers.items()
@@ -43,10 +45,12 @@ def expected(run: Run, level: str) -> dict[str, Outcome]:
 
 
 def complaints(run: Run, level: str, finished: Launch) -> list[str]:
-    """What is wrong with the memory of a launch of this run that has ended: a line each, empty when all is right.
+    """Checks the memory of a finished launch of a run: one line for each error, an empty list if
+    there is none.
 
-    Buffers are compared with what the kernel's PTX says, or with their first content when it ends in a trap, where
-    all threads reach it before they store. The module's variables must not have changed: no kernel here stores to one.
+    Buffers are compared with what the kernel's PTX defines, or with their initial content if the
+    run ends in a trap, which all threads reach before they store. The module's variables must not
+    have changed: none of these kernels stores to one.
     """
     found = []
     for name, outcome in expected(run, level).items():

@@ -1,4 +1,4 @@
-"""Kernels about calls: recursion, pointers to functions, returns at several places."""
+"""Kernels that test calls: recursion, function pointers, several return points."""
 
 from collections.abc import Mapping
 
@@ -51,7 +51,8 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 
 @KERNELS.of("k12_callprototype_param")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    # Thread 0 never calls; the others call what stores its argument, their number, and exits.
+    # Thread 0 never calls; each other thread calls a function that stores its argument, the
+    # thread's number, and exits.
     return {"out": exact(list(range(inputs.threads)))}
 
 

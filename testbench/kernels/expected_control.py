@@ -1,4 +1,4 @@
-"""Kernels about branches, loops and exits."""
+"""Kernels that test branches, loops and exits."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ KERNELS = Kernels()
 
 
 def _number(inputs: Inputs, cta: int, thread: int) -> int:
-    """A thread's number in the grid, of one dimension."""
+    """Returns a thread's number in a one-dimensional grid."""
     return cta * inputs.run.block[0] + thread
 
 
@@ -34,7 +34,9 @@ def _(inputs: Inputs, y: list[int]) -> None:
 
 
 def _last_stores(initial: list[int], stores: list[dict[int, int]]) -> OneOf:
-    """Each word has the value of any thread's last store to it, or its first one if no thread stores there."""
+    """Each word may have the value of any thread's last store to it, or its initial value if no
+    thread stores to it.
+    """
     return OneOf(
         [
             frozenset(last[at] & WORD for last in stores if at in last) or frozenset([value & WORD])

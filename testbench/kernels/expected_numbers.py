@@ -1,4 +1,4 @@
-"""Kernels about arithmetic on 32 bits and less."""
+"""Kernels that test arithmetic on integers of up to 32 bits."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -11,12 +11,12 @@ KERNELS = Kernels()
 
 
 def quotient(x: int, y: int) -> int:
-    """Division as PTX defines it: towards zero."""
+    """Returns the quotient as PTX defines it: rounded towards zero."""
     return abs(x) // abs(y) * (-1 if (x < 0) != (y < 0) else 1)
 
 
 def remainder(x: int, y: int) -> int:
-    """What that division leaves; it has the dividend's sign."""
+    """Returns the remainder of that division, which has the dividend's sign."""
     return x - y * quotient(x, y)
 
 
@@ -278,11 +278,13 @@ def _(inputs: Inputs, o: list[int]) -> None:
 
 @KERNELS.of("k48_special_regs")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    """Word by word, what any thread may have stored; None where no page describes the register's
-    content."""
+    """For each word the values that a thread may store; None if no document defines the register's
+    content.
+    """
     grid, block, dynamic = inputs.run.grid, inputs.run.block, inputs.run.dynamic_shared
     seen: list[set[int] | None] = [set() for _ in range(39)]
-    # Warp and SM numbers, clocks, timers, counters; the allocation of shared memory, which may be rounded up.
+    # Warp and SM numbers, clocks, timers, counters; the size of shared memory, which may be rounded
+    # up.
     for at in (13, 15, 16, 22, 23, 24, 26, 27, 30, 31, 32, 33, 34, 35):
         seen[at] = None
     for thread in inputs.everybody():

@@ -1,4 +1,4 @@
-"""Kernels about shared memory, barriers, atomics, votes and shuffles, and the ways to address memory."""
+"""Kernels that test shared memory, barriers, atomics, votes, shuffles and addressing modes."""
 
 from collections.abc import Mapping
 
@@ -113,7 +113,8 @@ def _(inputs: Inputs, o: list[int]) -> None:
             value + values[lane - 2] & WORD if lane >= 2 else value
             for lane, value in enumerate(values)
         ]
-        # By index in segments of eight: each lane picks the one of its segment that its number names, itself.
+        # By index in segments of eight: each lane reads the lane of its segment with its own index,
+        # which is itself.
         values = [
             max(value, values[lane & 0x18 | lane & 7], key=signed)
             for lane, value in enumerate(values)
@@ -130,7 +131,7 @@ def _set_pair(words: list[int], at: int, value: int) -> None:
 
 
 def _atomics(o: list[int], t: int) -> None:
-    """What one thread of k18 does, from its first atomic to its last store."""
+    """Does what one thread of k18 does, from its first atomic to its last store."""
     got = [o[at] for at in range(10)]
     o[0] = o[0] + t & WORD
     o[1] = min(o[1], t, key=signed)
@@ -211,7 +212,7 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 @KERNELS.changing("k39_generic_addr", "o")
 def _(inputs: Inputs, o: list[int]) -> None:
     shared = inputs.values["n"] == 2
-    # What else is stored through the pointer goes to shared memory, or is overwritten by the result.
+    # Other stores through the pointer write to shared memory, or are overwritten by the result.
     o[0] = (0 if shared else o[0]) + 1 + shared & WORD
 
 

@@ -1,4 +1,4 @@
-"""Kernels about arithmetic on 64 bits."""
+"""Kernels that test arithmetic on 64 bits."""
 
 from collections.abc import Mapping
 

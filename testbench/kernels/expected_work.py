@@ -1,4 +1,4 @@
-"""Kernels that do a job: hashes, searches, sorts, games, ciphers."""
+"""Kernels with an application: hashes, searches, sorts, games, ciphers."""
 
 import zlib
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 
 @KERNELS.of("k28_crc32_const")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    # The kernel's table of 16 words is that of the usual CRC-32, four bits at a time.
+    # The kernel's table of 16 words is the one of the usual CRC-32, four bits at a time.
     content, n = inputs.buffers["in"].tobytes(), inputs.values["n"]
     return {"o": exact([zlib.crc32(content[t * n : t * n + n]) for t in range(inputs.threads)])}
 
 
 def _rotated(value: int, *counts: int) -> int:
-    """The exclusive or of a word rotated right by several counts."""
+    """Returns the exclusive or of a word rotated right by each of the counts."""
     result = 0
     for count in counts:
         result ^= (value >> count | value << 32 - count) & WORD
@@ -163,7 +163,9 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 
 
 def _queens(columns: int, left: int, right: int, board: int) -> int:
-    """Ways to fill the board from a first row; a queen beside the board leaves it a column that is never taken."""
+    """Counts the completions of a board from a first row; a queen beside the board makes a column
+    impossible to fill.
+    """
     found, free = 0, ~(columns | left | right) & board
     while free:
         place = free & -free

@@ -1,4 +1,4 @@
-"""How the kernels are run: reads ``manifest.toml`` and makes launches.
+"""The runs of the kernels: reads ``manifest.toml`` and makes launches.
 
 An entry ``[[run]]`` of the manifest has these keys:
 
@@ -8,20 +8,21 @@ key                 meaning
 ``kernel``          name of the files; the first run of a kernel needs no ``label``
 ``entry``           name of the kernel in the file, ``k`` if absent
 ``label``           distinguishes further runs of the same kernel
-``exercises``       what the run is for
+``exercises``       what the run tests
 ``grid`` ``block``  one to three dimensions
 ``dynamic_shared``  bytes of dynamic shared memory, 0 if absent
 ``arguments``       in the order of the kernel's parameters, see below
-``compared``        where not every byte of global memory is defined: what is, and why not more
+``compared``        if some bytes of global memory are undefined: which are compared, and why not all
 ``traps``           the run ends at a BPT.TRAP
 ==================  ========================================================================================
 
-An argument has a ``name`` (the parameter's, as the PTX calls it) and a ``type`` (u8 to u64, s8 to s64). With
-``value`` it is a scalar; the value may be a table with one for each optimisation level. With ``values`` it is a
-structure that is passed by value and consists of these elements. Otherwise it is a buffer: ``words`` are its first
-elements, ``text`` its first bytes, ``iota`` its elements start from that number, ``random`` is the seed of elements
-from ``low`` to ``high`` (all values of the type if absent). ``count`` is its number of elements, by default those
-given; the rest is zeros.
+An argument has a ``name`` (the parameter's name in the PTX) and a ``type`` (u8 to u64, s8 to s64).
+With ``value`` it is a scalar; the value may be a table with one value for each optimisation level.
+With ``values`` it is a structure that is passed by value and consists of these elements. Otherwise
+it is a buffer: ``words`` are its first elements, ``text`` its first bytes, ``iota`` makes its
+elements consecutive numbers from that one on, ``random`` is the seed of elements from ``low`` to
+``high`` (all values of the type if absent). ``count`` is its number of elements, by default those
+given; the rest is zero.
 """
 
 import random
@@ -50,9 +51,9 @@ __all__ = [
 ]
 
 LEVELS = ("O0", "O3")
-"""Optimisation levels that each kernel was assembled with."""
+"""Optimisation levels of ptxas with which each kernel was compiled."""
 DEBUG = "G"
-"""The level of files that are made for a debugger: not optimised in any step."""
+"""Level of files that were compiled for a debugger, without any optimisation."""
 _HERE = Path(__file__).parents[1] / "programs"
 _TYPES = {
     f"{sign}{bits}": np.dtype(f"{kind}{bits // 8}")
@@ -75,13 +76,15 @@ _BUFFER_KEYS = {"name", "type", "count", "words", "text", "iota", "random", "low
 
 
 class ManifestError(ValueError):
-    """An entry of the manifest that can't be used."""
+    """An invalid entry of the manifest."""
 
 
 @dataclass(frozen=True)
 class ScalarSpec:
-    """A parameter passed by value; ``values`` by optimisation level. A structure is one long number, its first byte the
-    lowest."""
+    """A parameter passed by value; ``values`` is indexed by optimisation level.
+
+    A structure is one long number with its first byte in the lowest bits.
+    """
 
     name: str
     dtype: np.dtype
@@ -90,7 +93,7 @@ class ScalarSpec:
 
 @dataclass(frozen=True)
 class BufferSpec:
-    """A global buffer and its first content."""
+    """A global buffer and its initial content."""
 
     name: str
     content: np.ndarray
@@ -98,8 +101,11 @@ class BufferSpec:
 
 @dataclass(frozen=True)
 class Run:
-    """One launch of one kernel, whose files lie in ``folder``. ``grid`` and ``block`` have three dimensions;
-    ``compared`` is empty when all of global memory is defined."""
+    """One launch of one kernel, whose files are in ``folder``.
+
+    ``grid`` and ``block`` have three dimensions; ``compared`` is empty if all of global memory is
+    defined.
+    """
 
     folder: Path
     kernel: str
@@ -115,26 +121,26 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The kernel, and the label if there is one."""
+        """Name of the kernel, with the label if there is one."""
         return f"{self.kernel}:{self.label}" if self.label else self.kernel
 
     @property
     def threads(self) -> int:
-        """Threads of a CTA."""
+        """Number of threads of a CTA."""
         x, y, z = self.block
         return x * y * z
 
     def cubin(self, level: str) -> Path:
-        """The kernel as NVIDIA's assembler made it at an optimisation level."""
+        """Returns the file that NVIDIA's assembler made of the kernel at an optimisation level."""
         return self.folder / f"{self.kernel}.{level}.cubin"
 
     @property
     def ptx(self) -> Path:
-        """The kernel's PTX."""
+        """File of the kernel's PTX."""
         return self.folder / f"{self.kernel}.ptx"
 
     def launch_arguments(self, level: str) -> list[Argument]:
-        """What the kernel is launched with, in the order of its parameters."""
+        """Returns the arguments of the launch, in the order of the kernel's parameters."""
         return [
             Buffer(spec.name, spec.content.tobytes())
             if isinstance(spec, BufferSpec)
@@ -149,7 +155,7 @@ def _dimensions(entry: Mapping[str, Any], key: str) -> tuple[int, int, int]:
 
 
 def _random_elements(dtype: np.dtype, entry: Mapping[str, Any]) -> list[int]:
-    """Numbers that depend on the seed alone, not on the version of a library."""
+    """Returns random numbers that depend on the seed alone, not on the version of a library."""
     bounds = np.iinfo(dtype)
     low, high = entry.get("low", int(bounds.min)), entry.get("high", int(bounds.max))
     source = random.Random(entry["random"])
@@ -222,8 +228,10 @@ def _run(entry: Mapping[str, Any], folder: Path) -> Run:
 
 
 def read(text: str, folder: Path = _HERE) -> dict[str, Run]:
-    """The runs of a manifest's text, by name; ManifestError where an entry can't be used. The kernels' files lie in
-    ``folder``."""
+    """Reads the runs of a manifest's text, by name; ``folder`` has the kernels' files.
+
+    Raises ManifestError if an entry is invalid.
+    """
     runs: dict[str, Run] = {}
     for entry in tomllib.loads(text)["run"]:
         run = _run(entry, folder)
@@ -234,16 +242,18 @@ def read(text: str, folder: Path = _HERE) -> dict[str, Run]:
 
 
 RUNS: dict[str, Run] = read((_HERE / "manifest.toml").read_text())
-"""All runs by name. A kernel's name alone is that of its first run."""
+"""All runs by name. A kernel's name without a label is its first run."""
 
 
 def cubin(kernel: str, level: str) -> Path:
-    """A kernel of this folder as NVIDIA's assembler made it at an optimisation level."""
+    """Returns the file that NVIDIA's assembler made of a kernel of this folder at an optimisation
+    level.
+    """
     return RUNS[kernel].cubin(level)
 
 
 def build(run: Run, level: str) -> Launch:
-    """A launch of the run's kernel at an optimisation level, in a memory of its own."""
+    """Returns a launch of the run's kernel at an optimisation level, in a memory of its own."""
     return prepare(
         read_cubin(run.cubin(level)),
         run.launch_arguments(level),

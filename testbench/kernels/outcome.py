@@ -1,4 +1,4 @@
-"""What a kernel must leave in a buffer."""
+"""Kinds of expectations of a buffer's final content."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -31,27 +31,27 @@ _SHOWN = 4
 
 
 def signed(value: int, bits: int = 32) -> int:
-    """The two's complement number in the low ``bits`` bits of ``value``."""
+    """Returns the low ``bits`` bits of ``value`` as a two's complement number."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> bits - 1 else value
 
 
 class Outcome(ABC):
-    """What is expected of a buffer."""
+    """The expected content of a buffer."""
 
     @abstractmethod
     def complaints(self, content: bytes) -> list[str]:
-        """One line for each thing that is wrong with the buffer's content; the first few of them."""
+        """Returns one line for each error in the buffer's content, for the first few errors."""
 
 
 @dataclass(frozen=True)
 class Exact(Outcome):
-    """Every byte is defined: those of ``content``."""
+    """Every byte is defined and must equal ``content``."""
 
     content: np.ndarray
 
     def complaints(self, content: bytes) -> list[str]:
-        """The elements that differ."""
+        """Returns a line for each element that differs."""
         found = np.frombuffer(content, self.content.dtype)
         if found.shape != self.content.shape:
             return [f"{len(found)} elements, not {len(self.content)}"]
@@ -63,12 +63,12 @@ class Exact(Outcome):
 
 @dataclass(frozen=True)
 class OneOf(Outcome):
-    """For each 32-bit word the values that it may have, or None where it may have any."""
+    """For each 32-bit word the permitted values, or None if every value is permitted."""
 
     words: list[frozenset[int] | None]
 
     def complaints(self, content: bytes) -> list[str]:
-        """The words that have another value."""
+        """Returns a line for each word with another value."""
         found = np.frombuffer(content, "<u4")
         if len(found) != len(self.words):
             return [f"{len(found)} words, not {len(self.words)}"]
@@ -81,31 +81,34 @@ class OneOf(Outcome):
 
 @dataclass(frozen=True)
 class Rule(Outcome):
-    """Anything for which ``broken``, given the buffer's elements of a type, returns no complaint."""
+    """Any content for which ``broken``, called with the buffer's elements of a type, returns no
+    complaint.
+    """
 
     dtype: str
     broken: Callable[[np.ndarray], list[str]]
 
     def complaints(self, content: bytes) -> list[str]:
-        """What the rule finds."""
+        """Returns the complaints of the rule."""
         return self.broken(np.frombuffer(content, self.dtype))
 
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread's indices: its own in the CTA, and its CTA's."""
+    """The indices of a thread in its CTA, and of its CTA in the grid."""
 
     tid: tuple[int, int, int]
     ctaid: tuple[int, int, int]
 
 
 class Inputs:
-    """What a run's kernel is given.
+    """Inputs of a run's kernel.
 
     Attributes:
         run: The manifest's entry.
-        buffers (dict[str, np.ndarray]): Copies of the buffers' first contents, to be changed at will.
-        values: The scalar parameters; unsigned ones as they are, signed ones with their sign.
+        buffers (dict[str, np.ndarray]): Copies of the buffers' initial contents, which may be
+        changed.
+        values: The scalar parameters as unsigned or signed numbers, according to their type.
     """
 
     def __init__(self, run: Run, level: str) -> None:
@@ -119,19 +122,19 @@ class Inputs:
 
     @property
     def threads(self) -> int:
-        """Threads of a CTA."""
+        """Number of threads of a CTA."""
         return self.run.threads
 
     def words(self, name: str) -> list[int]:
-        """A buffer as 32-bit unsigned words."""
+        """Returns a buffer as 32-bit unsigned words."""
         return [int(word) for word in self.buffers[name].view("<u4")]
 
     def ctas(self) -> Iterator[tuple[int, int, int]]:
-        """Positions of the CTAs, x fastest."""
+        """Yields the positions of the CTAs, x fastest."""
         return _positions(self.run.grid)
 
     def everybody(self) -> Iterator[Thread]:
-        """Every thread of the grid."""
+        """Yields every thread of the grid."""
         for ctaid in self.ctas():
             for tid in _positions(self.run.block):
                 yield Thread(tid, ctaid)
@@ -145,14 +148,14 @@ def _positions(size: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
 
 
 Expectation = Callable[[Inputs], Mapping[str, Outcome]]
-"""From a run's inputs to what is expected of the buffers that change."""
+"""A function from a run's inputs to the expected outcome of each buffer that changes."""
 
 
 class Kernels(dict[str, Expectation]):
     """Expectations by kernel."""
 
     def of(self, kernel: str) -> Callable[[Expectation], Expectation]:
-        """Enters the decorated function."""
+        """Returns a decorator that registers a function for the kernel."""
 
         def enter(expectation: Expectation) -> Expectation:
             self[kernel] = expectation
@@ -161,7 +164,9 @@ class Kernels(dict[str, Expectation]):
         return enter
 
     def changing(self, kernel: str, *buffers: str) -> Callable[[Callable[..., None]], None]:
-        """Enters the decorated function, which changes the words of some buffers as the kernel does."""
+        """Returns a decorator for a function that changes the words of these buffers as the kernel
+        does.
+        """
 
         def enter(change: Callable[..., None]) -> None:
             def expectation(inputs: Inputs) -> Mapping[str, Outcome]:
@@ -175,5 +180,5 @@ class Kernels(dict[str, Expectation]):
 
 
 def exact(words: list[int], bits: int = 32) -> Exact:
-    """Words of ``bits`` bits that are all defined; of each number the low bits count."""
+    """Returns an outcome of words that are all defined: the low ``bits`` bits of each number."""
     return Exact(np.array([word & (1 << bits) - 1 for word in words], f"<u{bits // 8}"))

@@ -1,1 +1,3 @@
-"""What drives and observes the machine in simulation, without the machine itself."""
+"""Tests of the code that drives and observes the machine in simulation; most replace the machine by
+a fake.
+"""

@@ -1,4 +1,6 @@
-"""The events of a machine without faults, as its retirement interface has them, from a run of the warp model."""
+"""Retirement events that a machine without faults would report, recorded from a run of the warp
+model.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ __all__ = ["PARAMS", "Recording", "codes_of", "followed", "launch_of", "record"]
 
 PARAMS = PRESETS["tiny"]
 ALL_ERRORS = 0x00FF_FFFF
-"""All are reported."""
+"""Report mask with all errors."""
 _CODES = {
     "broken": ThreadCode.BREAK,
     "continued": ThreadCode.CONTINUE,
@@ -36,7 +38,7 @@ _CODES = {
 
 
 def codes_of(masks: WarpMasks) -> int:
-    """Why threads are not active: three bits of each."""
+    """Returns why threads are not active: a code of three bits for each thread."""
     return sum(
         code.value << 3 * thread
         for name, code in _CODES.items()
@@ -46,13 +48,15 @@ def codes_of(masks: WarpMasks) -> int:
 
 
 def launch_of(text: str, warps: int = 1) -> Launch:
-    """A launch of one block of a program of assembler text, with memory of its own."""
+    """Returns a launch of one block of a program in assembly text, with memory of its own."""
     return prepare(load(assemble(text, "program")), block=(WARP_THREADS * warps, 1, 1))
 
 
 @dataclass
 class Recording:
-    """A run of one block: its program, its events in order, one a cycle, and the instructions that it has executed."""
+    """A run of one block: its program, its events in order, one a cycle, and the records of its
+    instructions.
+    """
 
     text: str
     events: list[RetirementEvent]
@@ -61,8 +65,9 @@ class Recording:
 
 
 def record(text: str, warps: int = 1) -> Recording:
-    """Such a run, from the start of its warps to their ends or the first error. Warps take turns, an instruction
-    each."""
+    """Runs a program until its warps have ended or one has an error, one instruction of each warp
+    in turn.
+    """
     model = WarpModel(launch_of(text, warps), warps=PARAMS.warps, report_mask=ALL_ERRORS)
     found, sequences = Recording(text, [], [], warps), [count() for _ in range(warps)]
 
@@ -102,7 +107,9 @@ def record(text: str, warps: int = 1) -> Recording:
 
 
 def _beats(one: Retirement) -> list[dict[str, int]]:
-    """What an instruction writes, in beats of so many lanes as the machine has."""
+    """Splits the registers that an instruction writes into beats, each of as many lanes as the
+    machine has.
+    """
     lanes, found = PARAMS.lanes, []
     written = [
         *((number, threads, values) for number, (threads, values) in one.registers.items()),
@@ -144,7 +151,9 @@ def _beats(one: Retirement) -> list[dict[str, int]]:
 
 
 def followed(recording: Recording, events: Sequence[RetirementEvent] | None = None) -> Lockstep:
-    """The comparison of a program's run with its own events, or with others."""
+    """Returns the lockstep comparison after it has received the recording's own events, or
+    ``events``.
+    """
     lockstep = Lockstep(launch_of(recording.text, recording.warps), PARAMS, ALL_ERRORS)
     for event in recording.events if events is None else events:
         lockstep.take(event)

@@ -1,4 +1,6 @@
-"""How a machine's host starts a grid, waits for its end, and reads how it ended: registers in, outcome out."""
+"""The host's driver of a machine starts a grid, waits for its end, and reads the result from
+registers.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +19,15 @@ from sim.support.interrupt import Interrupted
 from testbench.machine.recorded import launch_of
 
 CHUNK = 10_000
-"""Cycles between two looks at how far a run is: three without an instruction or a request are a hang."""
+"""Cycles between two checks of the progress: three checks without an instruction or a request are a
+hang.
+"""
 
 
 class Machine(BaseMachine):
-    """Registers without a machine behind them: it issues an instruction in each cycle up to ``busy``, and ends, locks
-    down, interrupts or differs in some cycle."""
+    """Registers without a machine: it issues an instruction in each cycle up to ``busy``, and at a
+    given cycle it ends, locks down, interrupts or reports a difference.
+    """
 
     def __init__(self, *, busy=0, ends=None, locks=None, differs=None, interrupted_at=None):
         super().__init__(PRESETS["tiny"])
@@ -99,7 +104,7 @@ class Machine(BaseMachine):
 
 
 def done(work):
-    """Runs a coroutine that never waits."""
+    """Runs a coroutine that never suspends and returns its result."""
     with pytest.raises(StopIteration) as ended:
         work.send(None)
     return ended.value.value
@@ -110,7 +115,7 @@ PLACES = (0x3_0000_0200, 0x5_8000_0100)
 
 
 def served(machine, limit=1_000_000, launch=LAUNCH, **options):
-    """The result of a run, and how far it was said to be."""
+    """Returns the result of a run and the progress that it reported."""
     result, seen = HardwareResult("timeout", 0), []
     done(machine.serve(launch, PLACES, limit, result, progress=seen.append, **options))
     return result, seen
@@ -224,7 +229,7 @@ def test_an_interruption_tells_what_there_is_until_then():
     assert machine.settled == 1
 
 
-# With a driver
+# Runs with a driver
 
 
 def test_a_driver_of_a_remote_machine_finds_it_stopped_and_decides_when_it_is_over():
@@ -245,7 +250,7 @@ def test_a_driver_of_a_remote_machine_finds_it_stopped_and_decides_when_it_is_ov
     result, _ = served(machine, driver=driver)
     assert machine.writes[0][0] == "HWW_WARP_ESR_REPORT_MASK" and result.status == "error"
     machine = Remote(ends=4)
-    served(machine)  # without a driver it is not held
+    served(machine)  # without a driver the machine is not held
     assert machine.writes[0][0] == "HWW_WARP_ESR_REPORT_MASK"
 
 

@@ -1,4 +1,4 @@
-"""What of hardware and warp model is compared, field by field, and how a difference is named."""
+"""Hardware and warp model are compared field by field, and messages name each difference."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +39,7 @@ MASKS = WarpMasks(0xFF, exited=0xF00)
 
 
 def hardware(**fields):
-    """An instruction that has written nothing."""
+    """Returns an instruction of the hardware that has written nothing."""
     made = HardwareInstruction(3, 100, 0x48, encode("NOP"), InstructionKind.LANES)
     for name, value in fields.items():
         setattr(made, name, value)
@@ -47,20 +47,22 @@ def hardware(**fields):
 
 
 def reference(**fields):
-    """A record of the warp model: it has written nothing."""
+    """Returns a record of the warp model of an instruction that has written nothing."""
     return Retirement(
         0, 0x48, encode("NOP"), MASKS, fields.pop("after", MASKS), 0x50, 0, 0, **fields
     )
 
 
 def warp(rows=None, predicates=(0,) * 7, condition=None):
-    """A warp of the warp model: registers by number, as 32 words each."""
+    """Returns a warp of the warp model, with registers by number as 32 words each."""
     rows = {number: np.array(words, np.uint32) for number, words in (rows or {}).items()}
     return fake(rows=rows, predicates=list(predicates), condition=condition or Condition())
 
 
 def said(call):
-    """What differs, on both sides; None if nothing does."""
+    """Returns the difference that a call reports, with the values of both sides; None if there is
+    none.
+    """
     try:
         call()
     except MismatchError as error:
@@ -284,7 +286,7 @@ def test_what_is_observed_is_what_was_asked_for_and_the_events_that_are_compared
         assert seen[1][1] == (made._reader.signals, made._reader.changes)
     assert (made.cycles, made.lockstep, made.in_place) == (0, None, False)
     hardware_module.Hardware(PRESETS["tiny"], engine)
-    assert len(seen) == 3  # its clock: nothing is observed
+    assert len(seen) == 3  # only its clock: no signal is observed
 
 
 @pytest.mark.parametrize(
@@ -300,7 +302,7 @@ def test_the_outcome_of_a_run_in_one_line(result, text):
     assert RunInterrupted(2, result).after == f"after {result.cycles:,} cycles"
 
 
-# The port's memory, cycle by cycle
+# The memory of the port, cycle by cycle
 
 
 class Port:
@@ -314,7 +316,9 @@ class Port:
 
 
 def port_times(behaviour, count, random):
-    """The cycles in which requests are taken and answers given, from the first cycle on, and the depths."""
+    """Returns the cycles in which requests are accepted and answers sent, and the number of
+    requests in flight.
+    """
     made, memory = Port(), Memory()
     memory.map("lines", 0, 64)
     server = MemoryServer(made.port, memory, behaviour, random)

@@ -1,4 +1,4 @@
-"""What is said of the warps of a machine that does not continue: what they wait for, their masks and their stacks."""
+"""The diagnosis of a machine that has stopped: why each warp waits, its masks and its stack."""
 
 from typing import Any
 
@@ -27,14 +27,14 @@ LOCAL, BLOCK = 16, 2048
 
 
 class Now:
-    """Everything has the value that it is."""
+    """A simulation in which every signal has its own object as value."""
 
     def get(self, value):
         return value
 
 
 def machine(reasons, *, barrier=0, depth=0, lines=0, codes=None, last=0):
-    """A pipelined machine, each of whose warps has the same threads and the same stack."""
+    """Returns a pipelined machine whose warps all have the same threads and the same stack."""
     codes = [ThreadCode.NONE.value] * 32 if codes is None else codes
     warps = range(len(reasons))
     core = fake(
@@ -51,7 +51,7 @@ def machine(reasons, *, barrier=0, depth=0, lines=0, codes=None, last=0):
 
 @pytest.fixture(autouse=True)
 def stack(monkeypatch):
-    """Tokens on chip have their index for a pc."""
+    """Replaces the stack on chip by tokens whose pc is their index."""
     monkeypatch.setattr(
         diagnosis, "_stack", lambda _ctx, stack, _warp: (stack.depth, 2, stack.lines, on_chip)
     )
@@ -67,7 +67,7 @@ def launch():
 
 
 def memory(size=2 * BLOCK):
-    """With the program, and local memory of zeros."""
+    """Returns memory with a program and zeroed local memory."""
     made: Memory = launch_of(TEXT).memory.copy()
     made.map(LOCAL_MEMORY, 0x1_0000, size)
     return made
@@ -104,7 +104,7 @@ def test_an_instruction_outside_of_memory_is_said_to_be_nothing():
 
 
 def test_tokens_on_chip_are_read_there_and_others_in_the_block_of_the_warps_slot():
-    """Of 20 tokens, those of the two lowest lines are in memory, which has zeros."""
+    """Of 20 tokens, the two lowest lines are read from memory, which is zero."""
     per_line = 64 // TOKEN_BYTES
     sm = machine([WaitReason.FLOW] * 2, depth=20, lines=-(-20 // per_line) - 2)
     states = warp_states(Now(), sm, launch(), memory())
@@ -135,7 +135,7 @@ def test_a_stack_whose_memory_faults_is_shown_as_far_as_it_can_be_read():
 
 
 def test_tokens_in_memory_are_those_of_their_places_in_the_warps_block():
-    """Behind the local memory of the block's threads, 16 bytes each."""
+    """The stack's memory follows the local memory of the block's threads, 16 bytes each."""
     made = memory()
     for warp in range(2):
         for index in range(8):
@@ -159,7 +159,7 @@ def test_tokens_in_memory_are_those_of_their_places_in_the_warps_block():
 def test_a_stack_of_the_pipeline_is_what_both_copies_of_its_state_make(
     last, entered, below, depth, lines
 ):
-    """Counters of lines are modulo twice the lines on chip."""
+    """Line counters count modulo twice the number of lines on chip."""
     params = PRESETS["tiny"]
     layout = stack_state(params)
     latest = layout.const({"last": last, "entered": entered, "calls": 7}).as_bits()
@@ -179,7 +179,9 @@ def test_a_stack_of_the_pipeline_is_what_both_copies_of_its_state_make(
 
 @pytest.mark.parametrize("below", range(8))
 def test_lines_on_chip_are_the_difference_of_two_counters(below):
-    """The counters are modulo twice the lines on chip, of which a tiny machine has four."""
+    """Line counters count modulo twice the number of lines on chip, which are four in a tiny
+    machine.
+    """
     params = PRESETS["tiny"]
     layout = stack_state(params)
     for lines in range(params.stack_lines + 1):
@@ -189,8 +191,8 @@ def test_lines_on_chip_are_the_difference_of_two_counters(below):
         assert real_stack(Now(), fake(params=params, states=states), 0)[2] == lines
 
 
-# Two warps on each kind of machine, by the words that it keeps. Their stacks have 22 and 23 tokens in 6 lines, 3 of
-# which are on chip, where the topmost tokens follow the last place in the first one.
+# Two warps on each kind of machine, defined by the contents of its memories. Their stacks have 22
+# and 23 tokens in 6 lines, of which 3 are on chip, where their places wrap around.
 
 DEPTHS, LINES, FIRST_ON_CHIP = (22, 23), 3, 12
 KINDS = (TokenKind.SYNC, TokenKind.BREAK, TokenKind.RETURN)
@@ -198,7 +200,7 @@ CODES = [ThreadCode.NONE, ThreadCode.BREAK, ThreadCode.EXIT, ThreadCode.KILLED, 
 
 
 def token(warp, index):
-    """A token of a warp's stack, unlike all others."""
+    """Returns a token of a warp's stack that differs from all others."""
     return StackToken(
         KINDS[(index + warp) % 3], 0x800 * warp + 8 * index, 1 << index, counted=index % 2 == warp
     )
@@ -224,7 +226,7 @@ def flow_of_pipeline():
 
 
 def flow_of_serial():
-    """A word for each thread of each warp."""
+    """Returns a word for each thread of each warp."""
     return fake(
         threads=fake(
             data=[
@@ -237,7 +239,9 @@ def flow_of_serial():
 
 
 def stack_of_pipeline(params):
-    """A line is a row of memories for each place in it, the upper bits of tokens in memories of their own."""
+    """Returns the memories of the pipelined stack: one row a place of a line, with the upper token
+    bits in other memories.
+    """
     layout, rows = stack_state(params), 2 * params.stack_lines
     bodies, kinds = ([fake(data=[0] * rows) for _ in range(TOKENS_PER_LINE)] for _ in range(2))
     states = []
@@ -263,8 +267,11 @@ def stack_of_pipeline(params):
 
 
 def stack_of_serial(params):
-    """A token is two words: mask and kind, then pc and whether it is counted. A stack's state is two words; the lower
-    bits of the first say how much there is."""
+    """Returns the memory of the serial stack.
+
+    A token is two words: mask and kind, then pc and whether it is counted. A stack's state is two
+    words; the lower bits of the first hold the depth.
+    """
     layout = serial_stack_state(params)
     words = [fake(note=0, bits=0)] * (4 * params.stack_tokens)
     states = []
@@ -294,7 +301,9 @@ def stack_of_serial(params):
 
 @pytest.mark.parametrize("is_serial", [False, True])
 def test_a_warps_state_is_read_from_the_words_of_its_machine(monkeypatch, is_serial):
-    """Of either kind of machine: threads, masks, calls, and the topmost tokens, on chip and in memory."""
+    """For both kinds of machine: threads, masks, API calls, and the topmost tokens, on chip and in
+    memory.
+    """
     monkeypatch.setattr(diagnosis, "_stack", real_stack)
     params = PRESETS["least" if is_serial else "tiny"]
     core: Any = object.__new__(SerialCore) if is_serial else fake()

@@ -1,4 +1,6 @@
-"""The machine in simulation as its host sees it: registers, cycles, attention, runs; without hardware."""
+"""The machine in simulation as its host drives it, with fakes of hardware and simulator: registers,
+cycles, attention, runs.
+"""
 
 import threading
 from dataclasses import replace
@@ -27,14 +29,14 @@ TEXT = ".kernel k\nNOP\nEXIT\n"
 
 
 def run(work):
-    """The result of a coroutine that never waits."""
+    """Runs a coroutine that never suspends and returns its result."""
     with pytest.raises(StopIteration) as ended:
         work.send(None)
     return ended.value.value
 
 
 class Context:
-    """Signals by identity, and what was done with them in order."""
+    """A simulator context that holds signals by identity and records operations in order."""
 
     def __init__(self):
         self.values: dict[int, int] = {}
@@ -49,7 +51,7 @@ class Context:
 
 
 class Service:
-    """Memory in which nothing is due, unless ``due`` says so."""
+    """A memory service without due requests, unless ``due`` has some."""
 
     def __init__(self):
         self.due, self.called, self.reads, self.writes = None, [], 3, 4
@@ -75,7 +77,7 @@ def named(name):
 
 @pytest.fixture
 def parts(monkeypatch):
-    """What a machine is made of, in place of hardware and simulator."""
+    """Replaces the parts of a machine, so that neither hardware nor a simulator is made."""
     made = SimpleNamespace(called=[], hits=[])
     bus = fake(**{name: named(name) for name in ("address", "data", "write", "read", "value")})
     made.harness = fake(
@@ -244,7 +246,7 @@ def test_a_worker_of_a_command_announces_nothing(parts, monkeypatch, capsys):
 
 @pytest.fixture
 def runs(parts, monkeypatch):
-    """Runs of a machine: what the memory service, the host and the observers were given."""
+    """Replaces the run of a machine and records what memory service, host and observers were given."""
     seen = SimpleNamespace(services=[], observers=[], parts=parts)
 
     def service(*arguments):
@@ -286,7 +288,7 @@ def test_a_run_has_the_latency_disorder_and_trouble_of_the_machine(runs):
     assert latency == 7 and trouble is made.trouble
     assert disorder.random() == Random(5).random()
     assert made._run.report_mask == 3 and made.policy is Policy.ROUND_ROBIN
-    assert runs.observers == []  # nothing is observed
+    assert runs.observers == []  # no signal is observed
 
 
 @pytest.mark.parametrize("in_place", [False, True])

@@ -1,4 +1,4 @@
-"""The machine in simulations: what its host sees of it, and when there is something to do."""
+"""The machine in simulations: its interface to the host, and when it requests attention."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ TAG_BITS = 3
 
 
 class Machine(Component):
-    """The ports of a machine with nothing behind them: a register reads as its address and one more."""
+    """The ports of a machine without its logic: a register reads as its address plus one."""
 
     def __init__(self, params):
         port = BeatPort if params.serial else MemoryPort
@@ -89,7 +89,7 @@ def test_the_hosts_bus_is_that_of_the_machine(machine):
 
 
 def test_a_request_to_memory_wakes_the_host_and_its_answer_reaches_the_machine(machine):
-    """A machine of one lane has its lines in beats: its write is a request with the last of them."""
+    """A machine of one lane splits a line into beats: the last beat of a write makes the request."""
     dut, sm, is_serial = machine
 
     async def body(ctx):

@@ -1,4 +1,4 @@
-"""The comparison of hardware and warp model finds each event that is not what the program does, at its instruction."""
+"""The lockstep comparison of hardware and warp model reports each wrong event at its instruction."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ RUN = record(TEXT)
 
 
 def at(text, what, number=0):
-    """The place among the events of the n-th one of an instruction, by its line."""
+    """Returns the index of the n-th event of this kind of the instruction in a line of the program."""
     line = [line.split(";")[0].strip() for line in TEXT.splitlines()[2:]].index(text)
     issued = [place for place, event in enumerate(RUN.events) if event.member == "issued"]
     issued.append(len(RUN.events))
@@ -48,14 +48,14 @@ def at(text, what, number=0):
 
 
 def altered(place, **fields):
-    """The events, one of which has other fields."""
+    """Returns the events with other fields in one of them."""
     events = list(RUN.events)
     events[place] = replace(events[place], fields={**events[place].fields, **fields})
     return events
 
 
 def difference(events):
-    """What the comparison says, without the stack."""
+    """Returns the message of the comparison, without the stack."""
     found = followed(RUN, events).difference
     assert found is not None
     return found
@@ -145,7 +145,7 @@ def test_a_wrong_event_is_a_difference_with_both_sides(text, what, number, field
 def test_a_predicate_that_differs_is_named_with_all_threads():
     place = at("ISETP.LT.AND P1, P2, R0, 0x8, PT", "written", 2)  # threads 8 to 11
     flags = RUN.events[place].fields["flags"]
-    found = difference(altered(place, flags=flags ^ 1 << 7 * 3 + 2))  # of the fourth lane P2
+    found = difference(altered(place, flags=flags ^ 1 << 7 * 3 + 2))  # P2 of the fourth lane
     assert (found.description, found.hardware, found.reference) == ("P2", "fffff700", "ffffff00")
     found = difference(altered(place, flags=flags ^ 1 << 7 * 1 + 1))
     assert (found.description, found.hardware, found.reference) == ("P1", "000002ff", "000000ff")
@@ -196,7 +196,7 @@ def test_nothing_is_compared_after_the_first_difference():
 
 
 def test_a_difference_shows_the_instruction_and_its_text():
-    place = at("IADD R5, R0, R0", "written", 2)  # threads 0 to 7 wait at the other SYNC
+    place = at("IADD R5, R0, R0", "written", 2)  # threads 0 to 7 are pending at the other SYNC
     shown = str(difference(altered(place, values=0))).splitlines()
     issued = RUN.events[at("IADD R5, R0, R0", "issued")]
     pc, word = issued.fields["pc"], issued.fields["word"]
@@ -225,7 +225,7 @@ def test_instructions_complete_in_any_order_and_are_compared_in_theirs():
     )
     events = list(RUN.events)
     late = events.pop(first)
-    events.insert(second, late)  # behind the completion of the second
+    events.insert(second, late)  # after the completion of the second
     lockstep = followed(RUN, events[:second])
     assert lockstep.compared == 0
     lockstep.take(events[second])
@@ -246,7 +246,7 @@ PARTLY = record(
 
 
 def test_flags_of_threads_that_write_none_are_0_on_both_sides():
-    """Thread 3's result is negative, thread 4's zero with a carry, thread 5's has a carry."""
+    """Thread 3's result is negative, thread 4's is zero with a carry, thread 5's has a carry."""
     assert followed(PARTLY).difference is None
     written = [event.fields for event in PARTLY.events if event.member == "written"]
     flags = [fields for fields in written if fields["conditional"]]
@@ -266,8 +266,8 @@ def test_each_instruction_is_reported_before_the_warp_model_executes_it():
 
 
 def test_a_slot_begins_again_with_the_next_warp():
-    """Its flags are those of a new warp: 0."""
-    assert RUN.records[1].predicates  # the first one has left others
+    """The flags of the next warp in a slot are initially 0."""
+    assert RUN.records[1].predicates  # the first warp has left other flags
     lockstep = followed(RUN, [*RUN.events, *RUN.events])
     assert lockstep.difference is None and lockstep.compared == 2 * len(RUN.records)
 
@@ -305,7 +305,7 @@ TWO = record(
 
 
 def turns_of(recording):
-    """The events of each instruction, behind those of the launch."""
+    """Returns the events of each instruction, after those of the launch."""
     turns: list[list[RetirementEvent]] = []
     for event in recording.events[recording.warps :]:
         if event.member == "issued":
@@ -315,8 +315,11 @@ def turns_of(recording):
 
 
 def test_warps_are_compared_in_any_order_but_for_what_other_warps_observe():
-    """The first warp's instructions complete after those of the second, which were issued behind them: then the second
-    waits where it accesses memory."""
+    """Instructions are compared in any order unless another warp observes them.
+
+    The first warp's instructions complete after those of the second, which were issued later: the
+    second warp's comparison waits at its memory accesses.
+    """
     turns = turns_of(TWO)
     assert len(turns) == 2 * 5 and [turn[0].fields["warp"] for turn in turns[:4]] == [0, 1, 0, 1]
     lockstep, compared = followed(TWO, TWO.events[:2]), []
@@ -333,7 +336,7 @@ def test_warps_are_compared_in_any_order_but_for_what_other_warps_observe():
 
 
 def test_what_a_warp_loads_depends_on_the_order_in_which_stores_were_executed():
-    """The first warp's store is the last: it has what the second loads, not what the second has stored."""
+    """The first warp's store executes last: the second warp loads that value, not its own."""
     turns = turns_of(TWO)
     assert [turn[0].fields["sequence"] for turn in turns[2:4]] == [1, 1]
     events = [*TWO.events[:2], *turns[0], *turns[1], *turns[3], *turns[2]]
@@ -356,7 +359,7 @@ def test_the_first_instruction_of_each_warp_that_did_not_complete_is_pending():
     assert lockstep.compared == 0
 
 
-# Entering and leaving the trap, and the host's writes
+# Trap entry and exit, and the host's register writes
 
 
 @pytest.mark.parametrize(
@@ -411,18 +414,19 @@ def test_what_the_host_writes_is_written_to_the_warp_model_in_its_cycle():
     lockstep.note_write(8, "HWW_WARP_ESR_REPORT_MASK", 4)
     event = RUN.events[1]
     lockstep.take(replace(event, cycle=5))
-    assert written == []  # not before the cycle is over
+    assert written == []  # not before the end of the cycle
     lockstep.take(replace(event, cycle=8, fields={**event.fields, "sequence": 1}))
     run = SM_REGISTERS["DBGR_CONTROL0"].put(RUN_TRIGGER=1)
     assert written == [
         ("HWW_WARP_ESR_REPORT_MASK", 3),
-        ("DBGR_CONTROL0", (1 << 32) - 1 & ~run),  # which warps run follows from what they execute
+        # the warp model updates the mask of running warps itself
+        ("DBGR_CONTROL0", (1 << 32) - 1 & ~run),
     ]
     lockstep.catch_up()
     assert written[2:] == [("HWW_WARP_ESR_REPORT_MASK", 4)]
 
 
-# The order of arrivals at barriers
+# Order of arrivals at barriers
 
 
 def arrival(complete):
@@ -447,7 +451,7 @@ def arrival(complete):
     ],
 )
 def test_a_withdrawal_comes_behind_counted_arrivals_and_its_own(monkeypatch, entries, own, place):
-    """``own``: the place of the warp's own arrival, which is not complete or is."""
+    """``own`` is the place of the warp's own arrival, which is complete or not."""
     lockstep = followed(RUN, RUN.events[:1])
     advanced = []
     monkeypatch.setattr(lockstep, "_advance", lambda: advanced.append(1))
@@ -506,7 +510,7 @@ def test_a_cta_starts_when_all_its_warps_are_launched_and_their_slots_are_free()
     assert started[1:] == [((1, 2, 3), [0])]
 
 
-# What depends on time
+# Values that depend on time
 
 TIMED = record(
     """\
@@ -519,7 +523,7 @@ TIMED = record(
 
 
 def with_values(recording, *values):
-    """The events, whose writes have the same value in all threads: by instruction."""
+    """Returns the events with other writes: by instruction, one value for all threads."""
     events = []
     for event in recording.events:
         fields = dict(event.fields)
@@ -553,7 +557,9 @@ PARTLY_TIMED = record(
 
 
 def test_the_clock_is_followed_in_the_threads_that_read_it():
-    """The hardware's threads read 1000 and their number more; all other threads keep their lane's number."""
+    """The hardware's threads read 1000 plus their number; threads that do not read the clock have
+    their lane's number.
+    """
     events, clocks = [], [1000 + thread if thread < 6 else thread for thread in range(32)]
     for event in PARTLY_TIMED.events:
         fields = dict(event.fields)
@@ -624,7 +630,7 @@ def test_an_error_that_the_hardware_does_not_raise_is_a_difference():
 
 
 def test_behind_an_error_a_warp_is_at_the_same_instruction_or_at_the_next():
-    """Without a handler it stays where it was, and returns to what failed."""
+    """Without a handler the warp stays at the instruction and returns to it."""
     failed = FAILING.events[-1].fields["pc"]
     behind = instruction_address(failed + 8)
     issued = [event for event in FAILING.events if event.member == "issued"][-1]
@@ -655,7 +661,7 @@ def test_behind_an_error_a_warp_is_at_the_same_instruction_or_at_the_next():
 
 
 def test_a_warp_whose_arrival_was_withdrawn_enters_the_trap_once_as_one_that_waited():
-    """Of two warps one arrives at a barrier. Without a handler it stays, and is at the barrier again."""
+    """Of two warps one arrives at a barrier. Without a handler it stays, and arrives again."""
     lockstep = followed(Recording(".kernel k\nBAR.SYNC 0x0\nEXIT\n", [], [], warps=2), [])
     launch, waiting = lockstep.machine.launch, []
     word = launch.memory.read_number(launch.program_base + 8, 8)
@@ -680,7 +686,9 @@ def test_a_warp_whose_arrival_was_withdrawn_enters_the_trap_once_as_one_that_wai
 
 
 def test_an_error_completes_the_oldest_instruction_at_its_place_that_has_none(monkeypatch):
-    """A warp may have issued the instruction more than once; errors of flow instructions come with their results."""
+    """A warp may have issued the instruction several times; errors of flow instructions are part of
+    their results.
+    """
     issued = RUN.events[1]
     lockstep = followed(RUN, RUN.events[:1])
     monkeypatch.setattr(lockstep, "_advance", lambda: None)
@@ -711,7 +719,7 @@ def test_an_error_completes_the_oldest_instruction_at_its_place_that_has_none(mo
 
 
 def two_memories():
-    """With equal content, a region of 256 bytes, and one of local memory."""
+    """Returns two memories with equal content: a region of 256 bytes, and one of local memory."""
     memories = []
     for _ in range(2):
         memory = Memory()

@@ -1,4 +1,6 @@
-"""Memory behind a machine: when requests are performed and answered, in any order that a port allows."""
+"""The memory service of a machine performs and answers requests in every order that its behaviour
+permits.
+"""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -24,7 +26,7 @@ ALL = (1 << 64) - 1
 
 
 def filled():
-    """Memory of eight lines; every byte of line n is n."""
+    """Returns memory of eight lines; every byte of line n is n."""
     memory = Memory()
     memory.map("lines", BASE, 8 * 64)
     for line in range(8):
@@ -33,7 +35,7 @@ def filled():
 
 
 class Latch:
-    """The machine's side, as the service sees it: takes an answer in the next cycle if it is ``ready``."""
+    """The machine's side of the port: it accepts an answer in the next cycle if it is ``ready``."""
 
     def __init__(self, **options):
         made = SimpleNamespace(
@@ -66,7 +68,7 @@ class Latch:
         self.values[id(self.made.free)] = int(self.ready)
 
     def ask(self, line, tag=0, *, write=0, data=0, mask=ALL):
-        """A request in the cycle before this one."""
+        """Sends a request in the previous cycle."""
         request = REQUEST.const(
             {"write": write, "tag": tag, "address": BASE // 64 + line, "data": data, "mask": mask}
         )
@@ -80,7 +82,7 @@ class Latch:
             self.cycle += 1
 
     def run(self, limit=10_000):
-        """Skips to what is due, until nothing is."""
+        """Advances to the next due time until nothing is due."""
         while (wait := self.service.wait(self.cycle)) is not None:
             assert wait >= 1 and self.cycle < limit
             self.cycle += wait
@@ -126,7 +128,8 @@ def test_answers_come_one_after_the_other_when_the_last_one_was_taken():
     latch.values[id(latch.made.free)] = 1
     latch.ready = True
     latch.step(10)
-    assert [answer[1:3] for answer in latch.answers] == [(1, 0), (0, 1), (1, 2)]  # turns alternate
+    # reads and writes alternate
+    assert [answer[1:3] for answer in latch.answers] == [(1, 0), (0, 1), (1, 2)]
 
 
 def test_writes_change_the_bytes_of_their_mask_at_once():
@@ -157,12 +160,14 @@ def test_trouble_is_by_the_number_of_the_request():
     assert [answer[0] for answer in latch.answers] == [5, 10, 10 + 105, 10 + 105 + 5]
     assert (
         latch.memory.read(BASE + 64, 1) == b"\1"
-    )  # what is answered with an error is not performed
+    )  # a request that is answered with an error is not performed
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_in_disorder_each_tag_keeps_its_order_and_what_was_written_is_read(seed):
-    """A tag writes and reads a line of its own: each read has what was written last before it."""
+    """Each tag writes and reads a line of its own: each read returns the last value written before
+    it.
+    """
     random = Random(seed)
     latch = Latch(latency=12, disorder=Random(seed))
     expected, asked = defaultdict(list), 0
@@ -200,7 +205,7 @@ def test_in_disorder_tags_overtake_each_other():
 
 
 def test_in_disorder_a_write_is_performed_at_any_time_up_to_its_answer():
-    """At once, or later; but not after the answer."""
+    """It is performed at once or later, but not after the answer."""
     at_once = 0
     for seed in range(30):
         latch = Latch(latency=30, disorder=Random(seed))
@@ -219,7 +224,7 @@ def test_what_is_under_way_in_the_end_is_performed():
     assert latch.answers == []
 
 
-# In hardware
+# Ports in simulated hardware
 
 
 def test_a_latch_holds_a_request_and_gives_an_answer_once():
@@ -254,7 +259,7 @@ def test_a_latch_holds_a_request_and_gives_an_answer_once():
 
 
 def served(port, dut, behaviour, requests, beats):
-    """The answers to requests of a port that memory serves: tag, data, error and cycle, a line each."""
+    """Returns the answers to requests of a port, one line each: tag, data, error and cycle."""
     memory = filled()
     server = MemoryServer(port, memory, behaviour, Random(1))
     answers, times, clock = [], [], [0]
@@ -314,7 +319,7 @@ EXPECTED = [(tag, 0, 0, line_of(tag)) for tag in range(4)] + [
 
 
 class Ports:
-    """A port on its own, with a signal so that there is a clock."""
+    """A component that consists of a port and a signal that needs a clock."""
 
     def __init__(self, signature):
         self.port = signature.create()
@@ -337,7 +342,7 @@ def test_a_port_is_answered_in_order_with_what_memory_has(signature, late):
 
 
 def test_a_port_performs_a_request_when_it_is_taken_unless_it_is_late():
-    """What memory has between the request and its answer."""
+    """The content of memory is checked between the request and its answer."""
     for behaviour, found in (
         (MemoryBehaviour((20, 20)), 3),
         (MemoryBehaviour((20, 20), late=True), 8),
@@ -402,7 +407,7 @@ def test_beats_are_gathered_into_lines_and_lines_are_split_into_beats():
     asked = []
 
     async def memory(ctx):
-        """Answers each line with its own content, when it was asked twice."""
+        """Answers each request for a line with the line's content, after the second request."""
         async for _, _, valid, payload in ctx.tick().sample(
             lines.request.valid, lines.request.payload
         ):

@@ -1,4 +1,4 @@
-"""What observers of a machine make of its signals, counted by hand: profile, timeline, waveform texts, events."""
+"""Observers of a machine, with results counted by hand: profile, timeline, waveform texts, events."""
 
 import re
 from collections import Counter
@@ -28,7 +28,9 @@ NOP = encode("NOP")
 
 
 class Signals(SimpleNamespace):
-    """Signals by name; ``changes`` makes changes of what is observed: a list of cycle, name and value."""
+    """Signals by name. ``changes`` makes changes of observed signals from a list of cycle, name and
+    value.
+    """
 
     def changes(self, watch, *changes):
         numbers = {id(signal): number for number, signal in enumerate(watch.signals)}
@@ -36,7 +38,9 @@ class Signals(SimpleNamespace):
 
 
 def pipeline_unit():
-    """The memory unit of a pipelined machine, as a profile sees it, and its signals."""
+    """Returns a fake of a pipelined machine's memory unit, as a profile observes it, and its
+    signals.
+    """
     signals = Signals(
         begun=Signal(), slot=Signal(3), pc=Signal(16), found=Signal(), taken=Signal(), of=Signal(3),
         pending=Signal(2), conflict=Signal(), kind=Signal(2), half=Signal(3),
@@ -60,7 +64,7 @@ def pipeline_unit():
 
 
 def pipeline():
-    """Such a unit's signals, and what watches it, of a machine with four lanes."""
+    """Returns the signals of such a unit in a machine with four lanes, and their observer."""
     signals, unit = pipeline_unit()
     return signals, PipelineWatch(unit, TINY)
 
@@ -80,13 +84,14 @@ def test_lines_and_passes_are_those_of_the_instruction_in_the_slot():
         )
     )  # fmt: skip
     watch.finish(40)
-    assert dict(watch.lines) == {0x48: 3}  # found and taken in cycles 10 to 12
-    assert dict(watch.passes) == {0x48: 7, 0x50: 3}  # not those of lines, nor of slot 5
+    assert dict(watch.lines) == {0x48: 3}  # found and accepted in cycles 10 to 12
+    # without the passes of lines and those of slot 5
+    assert dict(watch.passes) == {0x48: 7, 0x50: 3}
     assert dict(watch.conflicts) == {0x48: 3}
 
 
 def test_atomic_operations_are_passes_of_their_own_instruction():
-    """While they are under way the crossbar still has the slot of the last half that passed."""
+    """During an atomic operation the crossbar still holds the slot of the last half that passed."""
     signals, watch = pipeline()
     watch.changes(
         signals.changes(
@@ -178,7 +183,7 @@ def test_an_instruction_has_cost_nothing_before_it_is_counted():
 
 
 def profile_of(issued, spans, params=TINY):
-    """A profile of these instructions and spans."""
+    """Returns a profile of these instructions and spans."""
     made = Profile(params)
     ends = []
     made._memory = fake(finish=ends.append, lines={}, passes={}, conflicts={})
@@ -200,7 +205,7 @@ def one(cycle, pc, end=None, active=0xFF, warp=0):
 
 
 def test_waits_before_an_issue_are_of_the_next_instruction_or_of_the_last():
-    """An instruction is selected two cycles before its issue is reported, and that cycle is its own."""
+    """A warp is selected two cycles before its issue is reported: the wait ends there."""
     made = profile_of(
         [one(12, 8, 20), one(32, 16), one(52, 8, 54, active=1)],
         [
@@ -269,7 +274,7 @@ def test_a_ready_warp_is_not_selected_in_cycles_without_an_issue():
 
 
 def timeline(*events):
-    """A timeline of events: cycle, what, fields."""
+    """Returns a timeline of events, each a cycle, a kind and fields."""
     made = Timeline(TINY)
     for cycle, what, fields in events:
         made._take(RetirementEvent(cycle, what, fields))
@@ -343,14 +348,14 @@ def test_spans_are_what_a_warp_was_at_from_its_start_to_its_end():
 
 
 def machine_of(params, unit=None):
-    """What is observed of a machine, and its parts by name."""
+    """Returns the observed signals of a machine, and its parts by name."""
     reasons = [Signal(WaitReason, init=WaitReason.NOT_LIVE) for _ in range(params.warps)]
     port: Any = RetirementPort(params).create()
     return fake(core=fake(reasons=reasons, memory=unit), retired=port)
 
 
 def feed(observed, *changes):
-    """Gives the listeners changes of the signals that are observed: cycle, signal, value."""
+    """Sends changes of observed signals to the listeners: cycle, signal, value."""
     numbers = {
         id(signal): (number, sink)
         for signals, sink in observed
@@ -363,7 +368,7 @@ def feed(observed, *changes):
 
 
 def test_a_timeline_is_made_of_the_reasons_and_the_events_of_the_machine():
-    """From cycle 0 on, also where the machine is reset and runs again."""
+    """It starts in cycle 0, also after a reset of the machine."""
     sm, made = machine_of(TINY), Timeline(TINY)
     observed = made.watched(sm)
     first, second = (each.as_value() for each in sm.core.reasons)
@@ -434,7 +439,7 @@ def test_a_profile_also_observes_the_memory_unit_of_its_kind_of_machine(preset):
 
 
 class Named:
-    """Stands for a part of a machine: its parts have its name and theirs."""
+    """A fake part of a machine: the names of its parts begin with its own name."""
 
     def __init__(self, path):
         self.path = path
@@ -447,7 +452,7 @@ class Named:
 
 
 def view_of(warps, *, serial=False):
-    """The view of a machine of so many warps."""
+    """Returns the waveform view of a machine with this number of warps."""
     core: Any = object.__new__(SerialCore) if serial else fake()
     core.reasons = [Named(f"reasons[{warp}]") for warp in range(warps)]
     for name in (
@@ -463,7 +468,9 @@ def view_of(warps, *, serial=False):
 
 
 def shown(text, **values):
-    """The text with these values of signals, by name with ``_`` for the dots and brackets; all others are 0."""
+    """Returns the text for these values of signals, by name with ``_`` for dots and brackets; all
+    others are 0.
+    """
     numbers = {re.sub(r"\W+", "_", each.path).strip("_"): 0 for each in text.signals}
     assert values.keys() <= numbers.keys()
     return text.decode(*(numbers | values).values())
@@ -534,7 +541,7 @@ def test_a_view_begins_at_a_trap_or_an_error_rather_than_where_a_warp_diverges_o
     assert [mark.name for mark in marks] == ["trap", "error", "spill", "divergence", "start"]
     for mark in marks:
         assert not mark.holds([0] * len(mark.signals))
-        for place in range(len(mark.signals)):  # of errors any
+        for place in range(len(mark.signals)):  # any error
             assert mark.holds([int(place == other) for other in range(len(mark.signals))])
     assert len(marks[1].signals) == 7
 
@@ -643,7 +650,7 @@ def test_the_texts_of_traps():
 
 
 def reader():
-    """A reader, and the number of each signal: by the names of event and part."""
+    """Returns a reader of events, and the index of each signal by the names of event and field."""
     port: Any = RetirementPort(TINY).create()
     made = EventReader(port)
     numbers = {id(signal): number for number, signal in enumerate(made.signals)}
@@ -667,7 +674,7 @@ def test_an_event_happens_in_each_cycle_in_which_it_is_valid():
     assert [event.cycle for event in found[3:]] == [9, 10]
     made.begin(found.append)
     made.finish(20)
-    assert len(found) == 5  # nothing is valid at the beginning
+    assert len(found) == 5  # no event is valid at the start
 
 
 def test_fields_of_structs_are_read_by_their_places():

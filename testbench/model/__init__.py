@@ -1,1 +1,1 @@
-"""The warp model and the thread model."""
+"""Tests of the warp model and the thread model."""

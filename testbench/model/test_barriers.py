@@ -13,14 +13,14 @@ EXIT = encode("EXIT")
 
 
 def bar(mode: int, barrier: int = 0, count: int = 0, **fields: int) -> int:
-    """BAR with barrier and count in the instruction; its predicate is PT unless given."""
+    """Encodes a BAR with barrier and count in the instruction; its predicate is PT unless given."""
     return encode(
         "BAR", "ii", **{"mode": mode, "barrier": barrier, "count": count, "Pc": 7} | fields
     )
 
 
 def cta(words, warps: int, **kind) -> WarpModel:
-    """A machine with one CTA of some warps."""
+    """Returns a warp model with one CTA of this number of warps."""
     return machine(words, block=(32 * warps, 1, 1), warps=8, **kind)
 
 

@@ -1,4 +1,4 @@
-"""Accesses outside of what a program was given: ``sim.run --bounds``."""
+"""Accesses outside of a launch's allocations, which ``sim.run --bounds`` reports."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,9 @@ from testbench.programs import ADD, PROGRAMS
 from testbench.refusal import refused
 
 BASE = 0x2_0000_1100
-"""Of the first buffer of a program without variables: a page and its gap behind the heap's begin."""
+"""Address of the first buffer of a program without variables: one page and its gap after the start
+of the heap.
+"""
 
 
 def lines(capsys) -> list[str]:

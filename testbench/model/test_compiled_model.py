@@ -1,4 +1,6 @@
-"""The warp model in C against the warp model: single instructions on random state, all kernels, what stops a run."""
+"""The compiled warp model (in C) against the warp model: single instructions on random state, all
+kernels, and all events that stop a run.
+"""
 
 import random
 from collections.abc import Iterator
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.skipif(not native.is_available(), reason="there is no C
 
 REGISTERS = 32
 WORDS = 5
-"""Words of each form."""
+"""Number of random words for each form."""
 TARGETS = b"".join((8 * place).to_bytes(4, "little") for place in range(8))
 LEFT = {
     "SAM:",
@@ -67,7 +69,7 @@ LEFT = {
     "VABSDIFF:i",
     "VABSDIFF4:r",
 }
-"""Forms that are left to the model."""
+"""Forms that the compiled model does not execute itself."""
 READS = ("S2R", "CS2R")
 PINNED = (
     "size",
@@ -81,7 +83,7 @@ PINNED = (
     "special",
 )
 CONTENT = random.Random("content").randbytes(1 << 13)
-"""Of buffers, shared and local memory, at first."""
+"""Initial content of buffers, shared and local memory."""
 SPACES = {"LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDL": "local", "STL": "local"}
 KINDS = (
     TokenKind.SYNC,
@@ -100,7 +102,7 @@ TESTED = [form for form in FORMS if not is_refused(form)]
 
 
 def state_of(made: WarpModel) -> list[object]:
-    """All that a program or a host could see of a machine's warps."""
+    """Returns all state of a model's warps that a program or a host can observe."""
     return [
         None
         if warp is None
@@ -136,7 +138,7 @@ def state_of(made: WarpModel) -> list[object]:
 
 
 def counts_of(made: WarpModel) -> tuple[object, ...]:
-    """The final state of a machine."""
+    """Returns the final state of a model, with its counters."""
     return (
         made.instructions,
         made.clock,
@@ -155,8 +157,7 @@ def memory_of(made: WarpModel) -> dict[str, bytes]:
 
 
 def run_compiled(made: WarpModel, executor: Executor, end: int) -> None:
-    """Runs until so many instructions have retired, or no warp can continue; in C where
-    possible."""
+    """Runs until ``end`` instructions have retired or no warp can continue; in C where possible."""
     while made.instructions < end:
         executor.run(end)
         if made.instructions >= end or made.step() is None:
@@ -164,7 +165,7 @@ def run_compiled(made: WarpModel, executor: Executor, end: int) -> None:
 
 
 def pair_of(words: list[int]) -> tuple[WarpModel, WarpModel, Executor]:
-    """Two machines with the same program, and what runs the second one in C."""
+    """Returns two models with the same program, and the executor that runs the second one in C."""
     alone, other = (
         WarpModel(
             launch(
@@ -186,13 +187,15 @@ def pair_of(words: list[int]) -> tuple[WarpModel, WarpModel, Executor]:
     return alone, other, Executor(other, compiled(), eager=True)
 
 
-# Single instructions.
+# Single instructions
 
 
 @cache
 def words_of(number: int) -> tuple[int, ...]:
-    """Random words of a form, by its number; of one that was not translated, also some for each code of its small
-    fields."""
+    """Returns random words of a form, by its number.
+
+    Of a form that was not translated, some words for each code of its small fields are added.
+    """
     form, source = TESTED[number], random.Random(f"compiled {number}")
     pinned = [{}] * WORDS
     if form.name not in (*OPERATIONS, "SHFL"):
@@ -206,7 +209,9 @@ def words_of(number: int) -> tuple[int, ...]:
 
 
 def of_form(source: random.Random, form: Form, fields: dict[str, int]) -> int | None:
-    """A word of a form, with some fields given, and most often a legal one; None where these make it another form."""
+    """Returns a word of a form with the given fields, legal in most cases; None if these fields
+    make it another form.
+    """
     for _ in range(100):
         word = any_word(source, form)
         for name, code in fields.items():
@@ -218,7 +223,9 @@ def of_form(source: random.Random, form: Form, fields: dict[str, int]) -> int | 
 
 
 def aimed(source: random.Random, form: Form, word: int) -> int:
-    """Most often, the word with a target where an instruction can be, or a word of a constant bank that names one."""
+    """Gives most words a valid target address, in the instruction or in the constant bank that it
+    reads.
+    """
     if (
         not isinstance(operand := form.operands.get("target"), (Target, Constant))
         or source.random() < 0.1
@@ -231,7 +238,7 @@ def aimed(source: random.Random, form: Form, word: int) -> int:
 
 @pytest.fixture(scope="module")
 def _all_compiled() -> None:
-    """Compiles what all words need in one go."""
+    """Compiles the code that all words need in one call."""
     made = pair_of([word for number in range(len(TESTED)) for word in words_of(number)])[2]
     made.compile_all()
 
@@ -239,7 +246,7 @@ def _all_compiled() -> None:
 def addressed(
     source: random.Random, form: Form, values: Values, made: WarpModel, numbers: np.ndarray
 ) -> None:
-    """Has most threads' addresses be good ones of some space."""
+    """Gives most threads valid addresses of some memory space."""
     operand = form.operands.get("address")
     if not isinstance(operand, Address) or values[operand.register] == RZ or source.random() < 0.1:
         return
@@ -267,7 +274,7 @@ def addressed(
 
 
 def put(source: random.Random, warps: list[Warp], numbers: np.ndarray, pc: int) -> None:
-    """The same random state in two warps."""
+    """Initializes two warps with the same random state."""
     predicates = [source.choice([0, ALL, source.getrandbits(32)]) for _ in range(PT)]
     flags = [source.getrandbits(32) for _ in range(4)]
     active = source.choice((ALL, ALL, source.getrandbits(32) | 1, 1 << source.randrange(32)))
@@ -333,16 +340,16 @@ def test_all_forms_but_these_are_executed_in_c():
 
 @cache
 def decoder() -> Executor:
-    """What decodes words."""
+    """Returns an executor that decodes words."""
     return pair_of([NOP])[2]
 
 
 def executes(word: int) -> bool:
-    """Whether the core executes a word."""
+    """Returns whether the compiled core executes a word."""
     return decoder().has_plan(word)
 
 
-# Programs.
+# Programs
 
 
 @pytest.mark.usefixtures("_all_compiled")
@@ -364,14 +371,14 @@ def test_kernels_have_the_same_state_at_every_stop(name, level):
 
 
 def steps() -> Iterator[int]:
-    """Instructions between two stops: few at first."""
+    """Yields the numbers of instructions between two stops; the first ones are small."""
     step = 13
     while True:
         yield step
         step = min(5 * step, 50_000)
 
 
-# What stops a run, and what changes meanwhile.
+# Events that stop a run, and state that changes between two runs
 
 
 def test_a_program_that_changes_itself_executes_what_it_has_written():

@@ -1,5 +1,8 @@
-"""Conversions between formats, and of half precision, in the warp model: all that there are of 16 bits or less, others
-at the ends of their ranges and at random, against MPFR and NumPy. The thread model: a sample of the same.
+"""Conversions between formats, and half-precision arithmetic, in the warp model, against MPFR and
+NumPy.
+
+Sources of 16 bits or less are tested exhaustively, others at the limits of their ranges and at
+random. The thread model is tested with a sample of them.
 """
 
 from importlib import import_module
@@ -17,7 +20,7 @@ from testbench.convert import cases
 from testbench.convert.cases import edges, random_pattern
 from testbench.handmade import encode
 
-gmpy2: Any = import_module("gmpy2")  # it does not say of what types its functions are
+gmpy2: Any = import_module("gmpy2")  # it has no type annotations
 
 F2F, F2I, I2F = (
     ConversionOperation.FLOAT_TO_FLOAT,
@@ -30,7 +33,7 @@ TYPES: dict[FloatFormat, Any] = {
     SINGLE: (np.uint32, np.float32),
     DOUBLE: (np.uint64, np.float64),
 }
-"""Words of each format, and the numbers that they are."""
+"""For each format: the NumPy types of its words and of its numbers."""
 BITS = {HALF: (10, 5), SINGLE: (23, 8), DOUBLE: (52, 11)}
 DIRECTIONS = (gmpy2.RoundToNearest, gmpy2.RoundDown, gmpy2.RoundUp, gmpy2.RoundToZero)
 WHOLE = {4: np.rint, 5: np.floor, 6: np.ceil, 7: np.trunc}
@@ -50,23 +53,23 @@ def some(form: FloatFormat, count: int) -> Any:
 
 
 def converted(operation: ConversionOperation, patterns: Any, **fields: int) -> Any:
-    """What the warp model makes of sources of up to 64 bits, as numbers of 64."""
+    """Returns the warp model's results for sources of up to 64 bits, as numbers of 64 bits."""
     chosen = {"part": 0, "flush": 0, "saturate": 0, "absolute_b": 0, "negate_b": 0} | fields
     return np.array(cases.converted(operation, patterns.tolist(), chosen), np.uint64)
 
 
 def numbers(patterns: Any, form: FloatFormat, absolute: int = 0, negate: int = 0) -> Any:
-    """The same as NumPy has them, with their signs changed, as doubles."""
+    """Returns NumPy's values of the sources, with the sign operations applied, as doubles."""
     word, kind = TYPES[form]
     with np.errstate(invalid="ignore"):
         values = patterns.astype(word).view(kind).astype(np.float64)
-    values = np.where(np.isnan(values), np.nan, values)  # without those that signal
+    values = np.where(np.isnan(values), np.nan, values)  # without signalling NaNs
     values = np.abs(values) if absolute else values
     return -values if negate else values
 
 
 def words(values: Any, form: FloatFormat, saturate: int = 0) -> Any:
-    """Doubles that the format has, as its words, with the NaN of this machine."""
+    """Returns the words of doubles that the format can represent, with the machine's NaN."""
     word, kind = TYPES[form]
     if saturate:
         values = np.where(values > 0, np.minimum(values, 1.0), 0.0)
@@ -75,7 +78,7 @@ def words(values: Any, form: FloatFormat, saturate: int = 0) -> Any:
 
 
 def rounded(values: Any, form: FloatFormat, direction: int) -> Any:
-    """Doubles, or integers, rounded to a format by MPFR, as doubles."""
+    """Returns doubles or integers rounded to a format by MPFR, as doubles."""
     fraction, exponent = BITS[form]
     most = 1 << exponent - 1
     exact = [gmpy2.mpfr(value, 64) for value in values.tolist()]
@@ -90,7 +93,7 @@ def rounded(values: Any, form: FloatFormat, direction: int) -> Any:
 
 
 def flushed(values: Any) -> Any:
-    """Without subnormal numbers in single precision."""
+    """Flushes the subnormal numbers of single precision to zero."""
     return np.where(np.abs(values) < 2.0**-126, np.copysign(0.0, values), values)
 
 

@@ -16,7 +16,7 @@ from testbench.double.numbers import EDGES, NAN, SIGN, as_double, doubles, fused
 from testbench.model.test_single import word_of
 
 BATCHES = 40
-"""Of 32 threads, for each instruction and rounding."""
+"""Number of batches of 32 threads for each instruction and rounding."""
 _LOW = (1 << 32) - 1
 _ONE = 0x3FF << 52
 _PLACES = {"Rd": 8, "Ra": 2, "Rb": 4, "Rc": 6}
@@ -25,7 +25,9 @@ _PLACES = {"Rd": 8, "Ra": 2, "Rb": 4, "Rc": 6}
 def both(
     name: str, operands: list[list[int]], x: int = ALL_THREADS, **fields: int
 ) -> tuple[list[int], list[int]]:
-    """What the thread model and the warp model give: the pair of registers, or predicate p."""
+    """Returns the results of the thread model and the warp model: a pair of registers, or predicate
+    p.
+    """
     word = word_of(name, **_PLACES, **fields)
     form = next(form for form in BY_NAME[name] if form.variant == "r")
     columns = list(zip(*operands, strict=True))
@@ -107,7 +109,7 @@ def test_signs_of_terms(fields, number, other, result):
 
 
 def test_every_relation_of_two_doubles_is_as_the_host_compares_them():
-    """Every relation of every two edges, as the host compares them."""
+    """Every relation of every two edge values is compared with the host's result."""
     numbers = [number | sign for number in EDGES for sign in (0, SIGN)]
     for compare in FloatCompare:
         for a in numbers:

@@ -1,4 +1,4 @@
-"""The warp model's error status registers, against a plain account of what they hold."""
+"""The error status registers of the warp model, against a simple model of their contents."""
 
 import random
 

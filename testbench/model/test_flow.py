@@ -1,4 +1,4 @@
-"""Branches, calls, pushes, leaving and the unwind of the warp model, row by row."""
+"""Branches, calls, pushes, leaving instructions and the unwind of the warp model."""
 
 import pytest
 
@@ -26,7 +26,7 @@ PUSHING = {
     "PLONGJMP": TokenKind.LONGJMP,
 }
 NEXT = 0x10
-"""The pc behind the first instruction."""
+"""The pc after the first instruction."""
 
 
 def step(
@@ -267,7 +267,7 @@ def test_without_a_check_calls_only_count():
     assert depths == [*range(1, 256), 0, 1, 2]
 
 
-# Leaving and unwinding
+# Leaving instructions and the unwind
 
 
 @pytest.mark.parametrize("name", LEAVING)

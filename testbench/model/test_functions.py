@@ -1,4 +1,4 @@
-"""MUFU, RRO and F2F on both models: the same words, of numbers of every kind."""
+"""MUFU, RRO and F2F return the same words on both models, for numbers of every kind."""
 
 from random import Random
 

@@ -1,4 +1,6 @@
-"""Single instructions on the models: who writes, and what is refused. Their results: ``testbench.instructions``."""
+"""Single instructions on the models: which threads write, and what is refused. For results see
+``testbench.instructions``.
+"""
 
 from itertools import product
 
@@ -16,7 +18,7 @@ WORD = (1 << 32) - 1
 
 
 def encoded(name: str, variant: str = "r", **fields: int) -> int:
-    """An instruction from R1, R2 and R3 to R4."""
+    """Encodes an instruction from R1, R2 and R3 to R4."""
     registers = {"Rd": 4, "Ra": 1, "Rb": 2}
     return encode(name, variant, **registers, **fields)
 
@@ -116,7 +118,9 @@ _ZERO = {"Rd": 4, "Rb": RZ, "source": 2, "destination": 2}
 
 
 def test_the_zero_that_tests_of_64_bits_begin_with():
-    """Of RZ it is there without floating point, from other registers, or in other formats, not."""
+    """The comparison of RZ is accepted without floating-point support; other registers and formats
+    are not.
+    """
     word = encode("F2F", "r", **_ZERO, cc=1)
     warp, record = alone(word, {4: [7] * 32}, active=0xFFFF)
     assert vector(warp, 4) == [0] * 16 + [7] * 16

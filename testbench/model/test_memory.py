@@ -31,7 +31,9 @@ PATTERN = bytes((37 * at + 129) % 256 for at in range(4096))
 
 
 def prepared(word: int, content: bytes = PATTERN, **kind) -> tuple[WarpModel, Warp, int]:
-    """A machine with a buffer, its warp, and the buffer's address. Every thread has it in R2 and R3."""
+    """Returns a warp model with a buffer, its warp, and the buffer's address, which every thread
+    has in R2 and R3.
+    """
     made = machine([word], arguments=[Buffer("data", content)], shared=1024, local=512, **kind)
     warp, base = warp_of(made), made.launch.buffers["data"][0]
     warp.registers[2], warp.registers[3] = base & 0xFFFFFFFF, base >> 32
@@ -84,7 +86,7 @@ def test_global_stores_write_each_threads_bytes_and_no_others(code, stride):
 
 
 def test_where_threads_store_to_one_place_the_highest_stays():
-    for spread in (0, 1 << 12):  # near each other, and not
+    for spread in (0, 1 << 12):  # close to each other, and far apart
         made, warp, base = prepared(encode("STG", Rd=4, Ra=2, wide=1, size=4), bytes(1 << 13))
         warp.registers[2][16:] += np.uint32(spread)
         warp.registers[4] = LANES
@@ -106,7 +108,7 @@ def test_an_access_reaches_addresses_that_are_far_apart():
 def test_only_executing_threads_access():
     made, warp, _ = prepared(encode("LDG", Rd=4, Ra=2, wide=1, size=4, guard=0))
     warp.predicates[0] = 0b1010
-    warp.registers[2][0] = warp.registers[2][2] = 3  # would be misaligned and nowhere
+    warp.registers[2][0] = warp.registers[2][2] = 3  # would be misaligned and unmapped
     warp.registers[4] = 5
     record = made.retire(0)
     assert record.error is WarpError.NONE
@@ -210,7 +212,7 @@ def test_generic_addresses_reach_all_three_spaces_at_once():
 
 
 def failing(word: int, addresses: dict[int, int], **kind) -> tuple[WarpModel, Warp, Retirement]:
-    """Retires an access where some threads have a (narrow) address of their own, the others 0x4000."""
+    """Retires an access where some threads have their own (narrow) address and the others 0x4000."""
     made, warp, _ = prepared(word, **kind)
     made.memory.map("low", 0x4000, 256)
     warp.registers[1] = 0x4000
@@ -279,7 +281,7 @@ def test_a_generic_access_reports_the_first_failing_thread_of_all_spaces():
     made, warp, _ = prepared(encode("LD", Rd=4, Ra=2, wide=1, size=4))
     warp.registers[3] = 0
     warp.registers[2] = SHARED_WINDOW
-    warp.registers[2][9] = 0x10  # nothing is there
+    warp.registers[2][9] = 0x10  # not mapped
     warp.registers[2][6] = SHARED_WINDOW + 1024
     warp.registers[2][8] = LOCAL_WINDOW + 2
     record = made.retire(0)
@@ -344,7 +346,7 @@ def test_an_atomic_operation_of_each_type_leaves_its_result_and_returns_what_was
 
 @pytest.mark.parametrize("name", ["ATOM", "RED"])
 def test_an_atomic_sum_of_floats_is_the_one_of_mpfr(name):
-    """Thread by thread, as MPFR adds them up."""
+    """MPFR adds the threads' values in order."""
     operands = {"Rd": 6, "Rb": 4} if name == "ATOM" else {"Rd": 4}
     made, warp, _ = prepared(encode(name, Ra=1, type=AtomicType.F32.value, operation=0, **operands))
     made.memory.map("low", 0x100, 256)

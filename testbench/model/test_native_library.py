@@ -1,4 +1,6 @@
-"""Libraries of compiled instructions: which are kept for which text, and what is said without a compiler."""
+"""Libraries of compiled instructions: which are cached for which text, and the messages without a
+compiler.
+"""
 
 import ctypes
 import platform
@@ -17,7 +19,7 @@ needs_compiler = pytest.mark.skipif(not native.is_available(), reason="there is 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Libraries are kept here, and made with what the test says."""
+    """A cache folder for libraries, built with what the test sets."""
     monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path))
     _MADE_WITH.cache_clear()
     yield tmp_path
@@ -42,7 +44,7 @@ def test_a_function_is_compiled_once_and_found_by_its_text():
     assert first.builds == 1
     assert [called(first[name]) for name in texts] == [11, 22]
     assert first.load(texts) == []
-    # Another run finds each by itself.
+    # Another run finds each of them without compiling.
     other = CompiledFunctions()
     assert other.load({"two": texts["two"]}) == []
     assert "two" in other
@@ -50,7 +52,7 @@ def test_a_function_is_compiled_once_and_found_by_its_text():
     assert called(other["two"]) == 22
     assert other.builds == 0
     assert other.load({"two": texts["two"], "three": function("three", 33)}) == ["three"]
-    # The text counts, not the name.
+    # The key is the text, not the name.
     assert CompiledFunctions().load({"one": function("one", 12)}) == ["one"]
 
 
@@ -67,7 +69,7 @@ def test_a_library_is_of_one_compiler_processor_and_machine_language(what, monke
             monkeypatch.setattr(library, "_processor", lambda: "another")
         case "definitions":
             monkeypatch.setattr(library, "PT", 6)
-    assert library._digest("text") == before  # it is determined once
+    assert library._digest("text") == before  # it is computed once
     library._made_with.cache_clear()
     assert library._digest("text") != before
 

@@ -17,7 +17,7 @@ def mask(conditions) -> int:
 
 
 def with_condition(word: int):
-    """A warp whose thread t has the CC t modulo 16; its record."""
+    """Returns a warp whose thread t has the CC t modulo 16, and the record of the instruction."""
     made, warp = held([word])
     flags = (
         warp.condition.zero,

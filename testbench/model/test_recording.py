@@ -1,4 +1,6 @@
-"""Values that record numpy's operations, as C: the text of each, its type, and what has no translation."""
+"""Values that record NumPy's operations and return them as C: text and type of each, and operations
+without a translation.
+"""
 
 from typing import Any
 
@@ -37,7 +39,7 @@ P, L = vector("p", BOOL), vector("l", LONG)
 
 
 def text(value: Vector | Mask) -> str:
-    """The C of a value, where a table is its numbers."""
+    """Returns the C expression of a value, with tables replaced by their numbers."""
 
     def written(node: RecordedNode) -> str:
         if node.kind == "table":

@@ -16,9 +16,9 @@ from testbench.execute.singles import SINGLES, singles
 from testbench.handmade import alone, vector
 from testbench.toolchain.test_words import assembled
 
-gmpy2: Any = import_module("gmpy2")  # it does not say of what types its functions are
+gmpy2: Any = import_module("gmpy2")  # it has no type annotations
 BATCHES = 40
-"""Of 32 threads, for each instruction and rounding."""
+"""Number of batches of 32 threads for each instruction and rounding."""
 _ROUNDINGS = {
     FloatRounding.RN: gmpy2.RoundToNearest,
     FloatRounding.RM: gmpy2.RoundDown,
@@ -29,7 +29,7 @@ _NAN, _SIGN = 0x7FFF_FFFF, 0x8000_0000
 
 
 def word_of(name: str, **fields: int) -> int:
-    """The register form: R4 (P1, P2) from R1, R2, R3 and P3."""
+    """Encodes the register form: R4 (P1, P2) from R1, R2, R3 and P3."""
     form = next(form for form in BY_NAME[name] if form.variant == "r")
     word, places = form.default, {"Rd": 4, "Ra": 1, "Rb": 2, "Rc": 3, "Pd": 1, "Pd2": 2, "Pc": 3}
     for field, value in (places | fields).items():
@@ -41,7 +41,7 @@ def word_of(name: str, **fields: int) -> int:
 def both(
     word: int, name: str, operands: list[list[int]], x: int = ALL_THREADS
 ) -> tuple[list[int], list[int]]:
-    """What the thread model and the warp model give: the register, or predicate p."""
+    """Returns the results of the thread model and the warp model: a register, or predicate p."""
     form = next(form for form in BY_NAME[name] if form.variant == "r")
     columns = list(zip(*operands, strict=True))
     steps = step_together(
@@ -68,7 +68,7 @@ def as_single(bits: int) -> float:
 
 
 def bits_of(number: Any) -> int:
-    """The bits of a number that single precision has."""
+    """Returns the bits of a number that single precision can represent."""
     return (
         _NAN if gmpy2.is_nan(number) else int(np.array(float(number), np.float32).view(np.uint32))
     )
@@ -79,7 +79,7 @@ def flushed(bits: int, flush: bool) -> int:
 
 
 def expected(a: int, b: int, c: int, rounding: FloatRounding, flush: bool, power: int = 0) -> int:
-    """What MPFR, as wide as single precision is, makes of a * b * 2**power + c."""
+    """Returns MPFR's result of a * b * 2**power + c, in single precision."""
     a, b, c = (flushed(bits, flush) for bits in (a, b, c))
     if power:
         with gmpy2.context(precision=100):
@@ -118,7 +118,7 @@ def test_arithmetic_is_rounded_once(name, flush, rounding):
 @pytest.mark.parametrize("rounding", FloatRounding)
 @pytest.mark.parametrize("flush", [0, 1])
 def test_a_quad_adds_with_the_signs_of_its_threads(flush, rounding):
-    """Signs as NVIDIA's disassembler prints them, the first thread's first."""
+    """Signs are in the order in which NVIDIA's disassembler prints them, the first thread's first."""
     source = random.Random(2 * rounding.value + flush)
     for _ in range(BATCHES):
         signs = [source.choice(["PP", "NP", "PN", "ZP"]) for _ in range(4)]
@@ -190,7 +190,7 @@ def test_saturation_keeps_a_result_between_0_and_1(number, kept):
 
 
 def test_every_relation_of_two_floats_is_as_the_host_compares_them():
-    """Every relation of every two edges, as the host compares them."""
+    """Every relation of every two edge values is compared with the host's result."""
     for compare in FloatCompare:
         for a in (number | sign for number in SINGLES for sign in (0, _SIGN)):
             pairs = [[a] * len(SINGLES), list(SINGLES), [0] * len(SINGLES)]
@@ -228,8 +228,8 @@ _EXPONENTS += (200, 250, 251, 252, 253, 254, 255)
 
 
 def test_a_division_is_long_at_the_ends_of_the_exponents():
-    """The short way takes dividends from 2**-97 on that are finite, divisors that are normal and below 2**126, and
-    quotients of exponents from -124 to 125.
+    """The fast path takes finite dividends from 2**-97 on, normal divisors below 2**126, and
+    quotients with exponents from -124 to 125.
     """
     pairs = [(a, b) for a in _EXPONENTS for b in _EXPONENTS]
     word, fractions = word_of("FCHK"), [0, 0x7F_FFFF, 0x8000_0001]

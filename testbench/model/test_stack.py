@@ -1,4 +1,4 @@
-"""The call/return stack of the warp model: what is on chip, what is in memory, where the limits are."""
+"""The call/return stack of the warp model: tokens on chip, tokens in memory, and limits."""
 
 import pytest
 
@@ -21,8 +21,10 @@ def numbered(count: int) -> list[StackToken]:
 
 
 def in_memory(made: WarpModel, warp: Warp, count: int) -> list[StackToken]:
-    """The first tokens of the region, with anything on chip. The region follows the 64 bytes of 32
-    threads."""
+    """Reads the first ``count`` tokens of the region from memory, whatever is on chip.
+
+    The region follows the 64 bytes of local memory of each of 32 threads.
+    """
     base = warp.local_base + made.launch.local * 32
     return [decode_token(made.memory.read(base + 16 * index, 16)) for index in range(count)]
 
@@ -223,7 +225,9 @@ def test_writing_back_without_memory_does_nothing():
 
 
 def faulting(words, depth: int) -> tuple[Warp, Retirement]:
-    """A warp whose block is moved to where nothing is mapped."""
+    """Returns a warp whose block was moved to unmapped memory, and the record of the instruction
+    that needs it.
+    """
     made, warp = held(words, crs=1024)
     for tokens in [numbered(4)] * (depth // 4):
         warp.stack.push(*tokens)

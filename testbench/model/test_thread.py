@@ -1,4 +1,6 @@
-"""The thread model's own behaviour: flow, meetings, barriers, faults, traps, fairness."""
+"""Behaviour of the thread model alone: flow, meetings of threads, barriers, faults, traps,
+fairness.
+"""
 
 import struct
 from dataclasses import replace
@@ -45,7 +47,7 @@ results = partial(words.results, run)
 
 
 def fault(content: int) -> FaultError:
-    """Of an instruction that faults."""
+    """Returns the error of an instruction that faults."""
     with pytest.raises(FaultError) as caught:
         step(content)
     return caught.value
@@ -91,7 +93,7 @@ def test_break_drops_what_lies_above_it():
 
 
 def test_continue_goes_to_the_innermost_place_and_takes_it():
-    # Every round pushes its place again; the last one leaves by BRK, under it.
+    # Every iteration pushes the address of its break target again; the last one leaves by BRK.
     body = [
         branch(0, 7, "PBK"),
         branch(1, 3, "PCNT"),
@@ -329,7 +331,8 @@ def test_a_guarded_vote_leaves_threads_out():
     assert results(body, 3) == [5, 77, 5]
 
 
-# Lane by lane, for eight threads: whom each reads and whether that is in range, by PTX's definition of shfl.
+# For eight threads, the lane that each reads and whether it is in range, by PTX's definition of
+# shfl.
 @pytest.mark.parametrize(
     ("mode", "b", "c", "sources", "inside"),
     [
@@ -380,7 +383,7 @@ WRITE_SHARED = [
 
 
 def read_shared(threads: int) -> list[int]:
-    """R0 = what thread number ``threads`` - 1 - tid wrote."""
+    """R0 = the word that thread number ``threads`` - 1 - tid wrote."""
     return [
         encode("IADD32I", Rd=7, Ra=6, imm32=4 * (threads - 1), negate_a=1),
         encode("LDS", Rd=0, Ra=7, uniform_size=MemorySize.B32.value),
@@ -413,7 +416,7 @@ def test_threads_that_ended_are_not_waited_for():
 
 
 def test_a_warp_arrives_only_when_none_of_its_threads_meets_elsewhere():
-    # In the first warp threads 0 to 4 go to the barrier, the others first vote and take long.
+    # In the first warp threads 0 to 4 branch to the barrier; the others vote first, and are late.
     body = [
         compare(0, Compare.GE, 1, 32),
         branch(1, 9, guard=0),
@@ -534,7 +537,7 @@ def test_threads_that_wait_without_end_are_reported():
         run(made)
 
 
-# Turns
+# Fairness
 
 
 def test_a_thread_that_spins_gets_what_it_waits_for():

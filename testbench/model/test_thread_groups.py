@@ -1,5 +1,6 @@
-"""Threads of a grid that run one at a time: turns, meetings of neighbours, barriers of a CTA; and
-the lane that a shuffle reads."""
+"""Threads of a grid that run one at a time: their order, meetings within a warp, barriers of a CTA,
+and the lane that a shuffle reads.
+"""
 
 from collections import deque
 from functools import partial
@@ -23,7 +24,7 @@ from sim.model.threads import (
 
 
 class Walker(GridThread):
-    """A thread whose place is a number; it counts how often it went on."""
+    """A thread whose position is a number; it counts how often it continued."""
 
     def __init__(self, number, block=(96, 1, 1)):
         super().__init__(None, number, block)
@@ -40,7 +41,7 @@ class Walker(GridThread):
 
 
 def cta_of(threads: int) -> GridCta[Walker]:
-    """A CTA whose threads have been taken from the queue."""
+    """Returns a CTA whose threads were removed from the run queue."""
     walkers = [Walker(number) for number in range(threads)]
     cta = GridCta((0, 0, 0), walkers, deque())
     for walker in walkers:
@@ -54,14 +55,14 @@ def threads_of(cta: GridCta[Walker], group: int) -> list[Walker]:
 
 
 def wait_at(cta, group, barrier, groups=None, vote=0, finish=None):
-    """All threads of a group arrive."""
+    """Makes all threads of a group arrive at a barrier."""
     for walker in threads_of(cta, group):
         walker.arrival = BarrierWait(barrier, groups, vote, finish)
         cta.stopped(walker, WAITING)
 
 
 def running(cta) -> list[int]:
-    """Numbers of the threads that went on, in their order in the queue."""
+    """Returns the numbers of the threads that continued, in the order of the queue."""
     found = [walker.number for walker in cta.runnable]
     cta.runnable.clear()
     return found
@@ -138,7 +139,7 @@ def test_a_barrier_with_a_count_waits_for_so_many_groups():
     assert running(cta) == []
     wait_at(cta, 2, 3, groups=2)
     assert running(cta) == numbers_of(0, 2)
-    # Its next use begins with nobody.
+    # The next use of the barrier starts without arrivals.
     wait_at(cta, 0, 3, groups=2)
     assert running(cta) == []
 
@@ -190,7 +191,7 @@ def test_threads_at_the_first_place_meet_first():
         walker.at = 10 if walker.lane < 5 else 4
         walker.meeting = partial(lambda at, members: met.append((at, len(members))), walker.at)
         if walker.lane == 31:
-            walker.meeting = None  # it runs still
+            walker.meeting = None  # it still runs
             continue
         cta.stopped(walker, WAITING)
     assert met == []
@@ -199,7 +200,7 @@ def test_threads_at_the_first_place_meet_first():
     assert met == [(4, 26)]
     assert running(cta) == list(range(5, 31))
     assert all(everyone[lane].at == 5 and everyone[lane].meeting is None for lane in range(5, 31))
-    # Nobody has arrived at the barrier, as long as some run.
+    # No group is complete as long as some of its threads run.
     for lane in range(5, 31):
         cta.stopped(everyone[lane], ENDED)
     assert met == [(4, 26), (10, 5)]
@@ -232,7 +233,7 @@ def test_more_instructions_than_the_limit_are_a_runaway():
 
 
 def _of_ptx(mode: ShuffleMode, lane: int, b: int, c: int) -> tuple[int, bool]:
-    """The description of shfl in the manual of PTX, line by line."""
+    """The description of shfl in the PTX manual, line by line."""
     bval, cval, mask = b & 31, c & 31, c >> 8 & 31
     max_lane = (lane & mask) | (cval & ~mask)
     min_lane = lane & mask
@@ -260,7 +261,8 @@ def test_a_shuffle_reads_the_lane_that_ptx_says(mode):
 @pytest.mark.parametrize(
     ("mode", "lane", "b", "c", "expected"),
     [
-        (ShuffleMode.UP, 8, 1, 0x1800, (7, False)),  # of segments of eight, the first
+        # segments of eight; this is the first lane of one
+        (ShuffleMode.UP, 8, 1, 0x1800, (7, False)),
         (ShuffleMode.UP, 9, 1, 0x1800, (8, True)),
         (ShuffleMode.DOWN, 30, 1, 31, (31, True)),
         (ShuffleMode.DOWN, 31, 1, 31, (32, False)),

@@ -1,4 +1,6 @@
-"""What the thread model reads and writes: memory of every kind, atomics, constants, special registers."""
+"""Reads and writes of the thread model: memory of every space, atomics, constants, special
+registers.
+"""
 
 from functools import partial
 from random import Random
@@ -24,14 +26,16 @@ BYTES = bytes(range(0x80, 0x90))
 
 
 def pointed_at(content: bytes) -> tuple[Launch, int, dict[int, int]]:
-    """A launch with these bytes in global memory, their address, and R2 and R3 that hold it."""
+    """Returns a launch with these bytes in global memory, their address, and R2 and R3 with this
+    address.
+    """
     made = launch([encode("EXIT")], [Buffer("o", content)])
     base, _ = made.buffers["o"]
     return made, base, {2: base & WORD, 3: base >> 32}
 
 
 def loaded(name: str, size: MemorySize, place: int, **fields: int) -> tuple[int, ...]:
-    """R4 to R7 after a load from that place of BYTES in global memory."""
+    """Returns R4 to R7 after a load from this offset of BYTES in global memory."""
     made, _, pointer = pointed_at(BYTES)
     content = encode(name, Rd=4, Ra=2, wide=1, size=size.value, offset=place, **fields)
     return step(content, pointer, launch=made).registers[4:8]
@@ -220,7 +224,7 @@ LEFT = {
     AtomicOperation.XOR: (0, 6, 6, 0, 7, 0xFFFFFFFE, WORD, 0xE2C4A688),
     AtomicOperation.EXCH: (0, 3, 5, 5, 7, 1, 0x7FFFFFFF, 0xF0F0F0F0),
 }
-"""What memory holds after an operation on each of PAIRS, as PTX defines atom."""
+"""Memory after an operation on each of PAIRS, as PTX defines atom."""
 
 
 def test_every_atomic_operation_has_its_results():
@@ -281,7 +285,7 @@ def test_a_minimum_is_negative_only_in_signed_types(kind, bits, operation):
 
 @pytest.mark.parametrize("name", ["ATOM", "RED"])
 def test_sums_of_floats(name):
-    """As MPFR adds them up."""
+    """MPFR adds the values in order."""
     first, second, _ = singles(Random(name), 200)
     for old, new in zip(first, second, strict=True):
         made, base, pointer = pointed_at(old.to_bytes(4, "little"))
@@ -424,7 +428,7 @@ def test_beyond_a_constant_bank_there_are_zeros(bank, place):
     ],
 )
 def test_a_special_register_holds_what_the_launch_says_of_one_thread(register, expected):
-    # One thread of many stores: number 45 of its CTA, the 13th of its warp.
+    # One thread of many stores: number 45 of its CTA, number 13 of its warp.
     body = [
         encode("S2R", Rd=4, special=SpecialRegister.TID),
         move(5, 1 | 2 << 16 | 3 << 26),

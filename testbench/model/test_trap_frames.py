@@ -1,4 +1,4 @@
-"""What the trap handler finds and leaves on the stack of the warp model."""
+"""The trap handler's stack in the warp model: what it finds at entry and what remains after it."""
 
 import pytest
 
@@ -94,7 +94,7 @@ def test_falling_through_keeps_masks_and_stack():
 
 
 def test_after_a_handler_that_left_more_than_fits_branches_continue():
-    """User mode can't push then, and a branch that all threads take does not."""
+    """User mode can't push then, but a branch that all threads take needs no push."""
     pushes = ["SSY next"] * 13
     machine, _ = on(
         with_handler(
@@ -185,7 +185,7 @@ _SAVED = [StackToken(TokenKind.MASKS, 0, 0)] * 3
 @pytest.mark.parametrize(
     ("mask", "saved"),
     [
-        (0, _SAVED),  # nobody would continue
+        (0, _SAVED),  # no thread would continue
         (1, [*_SAVED[:2], StackToken(TokenKind.SYNC, 0, 0)]),
         (1, [StackToken(TokenKind.NONE, 0, 0), *_SAVED[1:]]),
         (1, _SAVED[:2]),

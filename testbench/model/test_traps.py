@@ -1,4 +1,4 @@
-"""Traps of the warp model, rule by rule."""
+"""Traps of the warp model, one rule a test."""
 
 import pytest
 
@@ -22,12 +22,12 @@ STORE = (
     "IADD.X R3, RZ, R3",
     "STG.E [R2], R0",
 )
-"""Stores a thread's number in its word."""
+"""Stores each thread's number in its word."""
 P0_SECOND = ("S2R R0, SR_VIRTID", "LOP32I.AND R0, R0, 0x100", "ISETP.NE.U32.AND P0, PT, R0, RZ, PT")
-"""P0 marks the second warp."""
+"""P0 is set in the second warp."""
 
 
-# In and out
+# Entry and exit
 
 
 def test_a_trap_comes_back_behind_its_breakpoint():
@@ -203,7 +203,7 @@ def test_what_fails_in_the_trap_pauses(line, reasons, error):
     assert warp_of(machine).trap.status == 1 << 1
 
 
-# The host stops and steps
+# Stops and steps by the host
 
 
 def test_the_stop_trigger():
@@ -335,7 +335,7 @@ def test_without_a_handler_all_are_paused_as_they_are():
         1,
         (1, 1),
     )
-    host.wake(1)  # it continues alone, and the trap is over: the other one waits for the next
+    host.wake(1)  # it continues alone and ends the trap; the other one waits for the next
     assert (status0(host), host.read("BPT_PAUSE_MASK")) == ((0, 0), 2)
     assert {record.warp for record in records(machine)} == {0}
     host.run_trigger()
@@ -361,11 +361,11 @@ def test_a_handler_can_be_installed_later():
     assert machine.run().status == "ok"
 
 
-# What programs read
+# Special registers of programs
 
 
 def special(machine: WarpModel, slot: int, register: SpecialRegister) -> int:
-    """Reads a special register in the place of a warp's next instruction."""
+    """Reads a special register at a warp's next instruction."""
     warp = warp_of(machine, slot)
     place = machine.launch.program_base + (warp.pc or address(0))
     place += 8 if place % 32 == 0 else 0
@@ -398,7 +398,7 @@ def test_the_error_code_that_a_handler_reads():
     assert special(machine, 0, SpecialRegister.GLOBALERRORSTATUS) == 1
 
 
-# The host's registers
+# Registers of the host
 
 
 def test_registers_keep_what_the_host_writes():
@@ -433,7 +433,7 @@ def test_what_is_wrong_is_kept_until_the_host_clears_it():
     assert host.read("HWW_WARP_ESR") >> 16 in (0, 1)
 
 
-# Following another machine
+# A model that follows another machine
 
 
 def follower(launch: Launch) -> WarpModel:

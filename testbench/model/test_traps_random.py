@@ -1,5 +1,6 @@
-"""Programs that are stopped at random places have the results of an undisturbed run, with any
-effect of the trap handler on stacks."""
+"""Programs that are stopped at random instructions have the results of an undisturbed run, whatever
+the trap handler does to the stacks.
+"""
 
 from random import Random
 
@@ -30,8 +31,8 @@ KERNELS = (
 
 
 def disturbed(launch: Launch, source: Random, longest: int) -> int:
-    """Runs a launch and stops it now and then, at most ``longest`` instructions apart. Returns how many warps were
-    stopped.
+    """Runs a launch and stops it at random, at most ``longest`` instructions apart. Returns how
+    many warps were stopped.
     """
     machine = WarpModel(launch, order=source.randrange(1 << 16))
     host, stopped = ModelHost(machine), 0

@@ -1,6 +1,7 @@
-"""The warp model and the thread model, which share no code, against each other and against what the kernels' PTX says.
+"""The warp model and the thread model, which share no code, against each other and against the
+kernels' PTX.
 
-The warp model has masks, stacks and vectors of threads; the thread model runs every thread by itself.
+The warp model has masks, stacks and vectors of threads; the thread model runs every thread alone.
 """
 
 import random
@@ -34,7 +35,7 @@ LIMIT = 1_000_000
 
 
 def on_warps(run: Run, level: str, **kind) -> Launch:
-    """The launch of a run, ended on the warp model."""
+    """Runs a kernel on the warp model and returns the launch."""
     launch = build(run, level)
     result = WarpModel(launch, **kind).run(LIMIT)
     assert result.status == ("error" if run.traps else "ok"), result
@@ -45,7 +46,7 @@ def on_warps(run: Run, level: str, **kind) -> Launch:
 
 
 def on_threads(run: Run, level: str) -> Launch:
-    """The same on the thread model."""
+    """Runs a kernel on the thread model and returns the launch."""
     launch = build(run, level)
     assert (thread.run(launch).trap is not None) == run.traps
     return launch
@@ -53,7 +54,9 @@ def on_threads(run: Run, level: str) -> Launch:
 
 @cache
 def left(name: str, level: str) -> dict[str, bytes]:
-    """The memory that a run leaves on the warp model, which is what the kernel's PTX says."""
+    """Returns the memory that a run leaves on the warp model, which must be what the kernel's PTX
+    defines.
+    """
     launch = on_warps(RUNS[name], level)
     assert complaints(RUNS[name], level, launch) == []
     return memory_left(launch)
@@ -76,20 +79,20 @@ def test_any_order_of_warps_and_few_slots_leave_the_same_memory(name):
         assert memory_left(launch) == left(name, "O3")
 
 
-# Single instructions, on all threads of a warp at once
+# Single instructions, on all threads of a warp
 
 REGISTERS = 32
 ARITHMETIC = [
     form for form in FORMS if form.name in (*OPERATIONS, "LEPC", "SHFL") and not is_refused(form)
 ]
 WORDS = 20
-"""Words of each form, besides one for every code of every small field."""
+"""Number of random words for each form, besides one for every code of every small field."""
 TRIES = 400
-"""Words more, at most, until so many are executed."""
+"""Largest number of further words that are generated until WORDS legal ones were executed."""
 SMALL = 5
-"""Bits of a field whose codes are all tried."""
+"""Largest width in bits of a field whose codes are all tested."""
 REFUSED = 0.05
-"""The probability of taking an illegal word."""
+"""Probability of an illegal word."""
 EDGES = [
     0,
     1,
@@ -122,7 +125,9 @@ PLACES = [0, 1, 5, 12, 30, 31, 32, 33, 63, 64, 65, 127, 128, 255]
 
 
 def random_numbers(source: random.Random, *shape: int) -> np.ndarray:
-    """Values of registers: anything, an edge of some type, a place and a length, a float among the integers."""
+    """Returns register values: random words, limits of types, a position with a length, floats,
+    integers.
+    """
     numbers = np.random.default_rng(source.getrandbits(64))
 
     def below(end: int, start: int = 0) -> np.ndarray:
@@ -143,7 +148,7 @@ def random_numbers(source: random.Random, *shape: int) -> np.ndarray:
 
 
 def any_word(source: random.Random, form: Form) -> int:
-    """A word of a form, any field at any value."""
+    """Returns a word of a form with a random value in every field."""
     word = form.match
     for name, field in form.fields.items():
         if name in ("Rd", "Ra", "Rb", "Rc"):
@@ -168,7 +173,7 @@ def any_word(source: random.Random, form: Form) -> int:
 
 
 def random_word(source: random.Random, form: Form, /, **pinned: int) -> int:
-    """A word of a form, the pinned fields at these values, most often a legal one."""
+    """Returns a word of a form, legal in most cases, with the pinned fields at the given values."""
     while True:
         word = any_word(source, form)
         for name, code in pinned.items():
@@ -178,7 +183,9 @@ def random_word(source: random.Random, form: Form, /, **pinned: int) -> int:
 
 
 def executed_alike(source: random.Random, word: int) -> bool:
-    """Whether the word is legal; fails unless both models have the same result, errors included."""
+    """Returns whether the word is legal; fails unless both models have the same result, errors
+    included.
+    """
     slot, bank = source.randrange(GROUP_INSTRUCTIONS), source.randbytes(256)
     made = machine(
         [*[NOP] * slot, word],
@@ -247,13 +254,14 @@ def test_single_instructions_compute_the_same(form):
         executed_alike(source, random_word(source, form, **{name: code})) for name, code in pinned
     )
     executed += sum(executed_alike(source, random_word(source, form)) for _ in range(WORDS))
-    for _ in range(TRIES):  # of some forms the machine refuses most words
+    for _ in range(TRIES):  # the machine refuses most words of some forms
         if executed < WORDS:
             executed += executed_alike(source, random_word(source, form))
     assert executed >= WORDS
 
 
-# These count, or depend on the size of the machine, which the thread model does not have.
+# Registers that count, or that depend on the size of the machine, which the thread model does not
+# have.
 UNLIKE = {
     SpecialRegister.CLOCK,
     SpecialRegister.CLOCKLO,
@@ -280,7 +288,7 @@ def test_a_word_that_either_model_refuses_is_illegal_with_any_guard():
                 continue
             error = decode(word, REGISTERS).error
             if error is WarpError.NONE and not form.guarded:
-                continue  # it is executed, and no matter of encoding what comes of it
+                continue  # its encoding is accepted; the error is one of execution
             try:
                 thread.step(word, launch=machine([word]).launch)
             except FaultError as fault:
@@ -295,7 +303,7 @@ def test_a_word_that_either_model_refuses_is_illegal_with_any_guard():
 
 
 def on_both(body: list[int]) -> int:
-    """What one thread stores when a launch that limits API calls runs; fails unless it does so on both models."""
+    """Runs a body of one thread with limited API calls on both models, and returns what it stores."""
     ended = [
         results(lambda made, run=run: run(replace(made, check_api_calls=True)), body)
         for run in (thread.run, lambda made: WarpModel(made).run(LIMIT))
@@ -319,7 +327,8 @@ def test_the_call_beyond_the_limit_is_not_taken():
 
 @pytest.mark.parametrize("calls", [API_CALL_LIMIT - 1, API_CALL_LIMIT])
 def test_a_return_pushed_at_the_limit_kills_limited_branches(calls):
-    # Every call goes to the next instruction. The return that is pushed then would be at 5.
+    # Every call targets the next instruction. The limited branch leads to the instruction that sets
+    # R0 to 5.
     body = [
         move(0, 0),
         *[encode("CAL", "i", target=0)] * calls,

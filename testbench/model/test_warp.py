@@ -1,4 +1,4 @@
-"""The warp model as a whole: CTAs in slots, turns, errors, special registers, traps."""
+"""The warp model as a whole: CTAs in slots, order of warps, errors, special registers, traps."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def special(register: int, **kind) -> list[int]:
     return vector(warp, 4)
 
 
-# Warps, CTAs and turns
+# Warps, CTAs and the order of warps
 
 
 def test_threads_of_the_last_warp_that_were_not_created_count_as_killed():

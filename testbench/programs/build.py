@@ -2,9 +2,9 @@
 
     python -m testbench.programs.build [--check] [FOLDER ...]
 
-Of each kernel ``NAME.ptx`` by NVRTC, ``NAME.O0.cubin`` and ``NAME.O3.cubin`` by ptxas; of those that call the runtime
-also both for a debugger. Needs ``pip install -e '.[cuda]'``. With ``--check`` nothing is written: files that would
-change are named (exit code 1).
+For each kernel: ``NAME.ptx`` by NVRTC, ``NAME.O0.cubin`` and ``NAME.O3.cubin`` by ptxas; for those
+that call the runtime, both for a debugger as well. Needs ``pip install -e '.[cuda]'``. With
+``--check`` no file is written: files that would change are named (exit code 1).
 """
 
 import sys
@@ -17,7 +17,7 @@ from sim.toolchain.cuda import CompilerError
 from testbench.programs.cuda.build import compiled, optimised, update
 
 MAKERS = {"double": optimised, "runtime": compiled, "single": optimised}
-"""Folder -> the output for its sources."""
+"""Folder -> function that compiles its sources."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,6 @@
-"""The examples of the page of commands print what it says, cycles included: these depend on the RTL alone."""
+"""The examples of the commands page print the documented text, including cycles, which depend on
+the RTL alone.
+"""
 
 import json
 import re
@@ -15,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def examples() -> list[tuple[list[str], str]]:
-    """Words of a command of this project, and what it prints."""
+    """Returns the words of each example command of this project, and its documented output."""
     text = (ROOT / "docs" / "commands.md").read_text()
     blocks = re.findall(r"^```\n(\$ .*?)^```$", text, re.MULTILINE | re.DOTALL)
     commands = [

@@ -1,4 +1,4 @@
-"""The kernels as NVIDIA's assembler compiled them, on the thread model, against what their PTX says."""
+"""The kernels, compiled by NVIDIA's assembler, on the thread model, against what their PTX defines."""
 
 import random
 import re
@@ -53,7 +53,7 @@ def test_both_optimisation_levels_agree_on_what_is_defined(name):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_wrong_byte_is_noticed(name):
-    """In a finished run, in every buffer of which anything is defined."""
+    """The byte is changed after a finished run, in every buffer with any defined content."""
     case = RUNS[name]
     launch = build(case, "O3")
     run(launch)
@@ -101,11 +101,11 @@ def test_every_run_says_what_it_is_for_and_what_is_compared(name):
     assert case.compared or not loose or alone
 
 
-# Division, beyond the operands of the manifest: compiled code takes it through a float reciprocal.
+# Division, beyond the operands of the manifest: compiled code uses a float reciprocal.
 
 
 def _output(case: Run, level: str, words: list[int], **scalars: int) -> list[int]:
-    """What one thread leaves in buffer o, of 32-bit words, after its first words were these."""
+    """Returns what one thread leaves in buffer o, whose 32-bit words were initially ``words``."""
     arguments = []
     for spec in case.arguments:
         if spec.name == "o":
@@ -120,7 +120,7 @@ def _output(case: Run, level: str, words: list[int], **scalars: int) -> list[int
 
 
 def _operand(source: random.Random, bits: int) -> int:
-    """A number of any length, often close to a power of two; not 0."""
+    """Returns a nonzero number of any length, often close to a power of two."""
     length = source.randrange(1, bits + 1)
     return max(
         1, ((1 << length) + source.choice([-2, -1, 0, 1, source.getrandbits(length)])) % (1 << bits)
@@ -160,7 +160,7 @@ def test_division_of_64_bits_is_exact(seed, level):
     ], (x, y)
 
 
-# Outcomes and the manifest's own errors
+# Outcomes, and errors of the manifest itself
 
 
 def test_outcomes_tell_what_is_wrong():

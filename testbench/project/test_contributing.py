@@ -1,5 +1,5 @@
-"""The worked examples of CONTRIBUTING.md, followed in a copy of the project: each change goes where the page says, and
-the commands print what it says.
+"""The worked examples of CONTRIBUTING.md, executed in a copy of the project: each change is applied
+at the described position, and the commands print the documented text.
 """
 
 import os
@@ -18,12 +18,14 @@ from testbench.project.documented import ROOT
 
 PAGE = ROOT / "CONTRIBUTING.md"
 EDIT = re.compile(r"\[([\w/.]+)\]\(\1(?:#\w+)?\),\s(before|behind)\s`([^`]+)`")
-"""Where a block of text is inserted: before or behind the first line of a file that has the quoted text."""
+"""The position of an inserted block of text: before or behind the first line of a file that has the
+quoted text.
+"""
 NEW_FILE = re.compile(r"[Ss]ave this program as `([\w.]+)`")
 
 
 class Example:
-    """A worked example: the section of the page, and a copy of the project in which it is followed."""
+    """A worked example: the section of the page, and a copy of the project."""
 
     def __init__(self, heading: str, folder: Path) -> None:
         text = PAGE.read_text(encoding="utf-8")
@@ -39,7 +41,9 @@ class Example:
         self._next = 1
 
     def follow(self, blocks: int) -> None:
-        """Makes that many of the following changes, in the order of the page. Blocks of commands are no changes."""
+        """Applies the next ``blocks`` changes, in the order of the page. Blocks of commands are no
+        changes.
+        """
         while blocks:
             before, block = self._parts[self._next - 1 : self._next + 1]
             self._next += 2
@@ -78,7 +82,7 @@ class Example:
         )
 
     def passes(self, command: str, *more: str) -> str:
-        """What a command prints that ends without an error."""
+        """Runs a command that must succeed, and returns its output."""
         done = self.run(command, *more)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -90,7 +94,7 @@ def example(tmp_path, request) -> Example:
 
 
 def figures(output: str) -> dict[str, str]:
-    """The lines of a report, by their first words."""
+    """Returns the lines of a report, by their first words."""
     return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in output.splitlines())
 
 

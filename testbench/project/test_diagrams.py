@@ -1,4 +1,4 @@
-"""The manual's block diagrams: boxes and arrows are what the hardware's code joins."""
+"""The manual's block diagrams: boxes and arrows agree with the connections in the hardware's code."""
 
 import xml.etree.ElementTree as ElementTree
 from itertools import combinations
@@ -17,15 +17,15 @@ from testbench.submodules import submodules
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ""
-"""The name of an arrow's end that is not in the diagram."""
+"""Name of an arrow's end outside of the diagram."""
 
 
 class Joints:
-    """Which units of the SM exchange something over a connected interface.
+    """The units of the SM that are connected by an interface.
 
     ``connect`` is recorded while :class:`Sm` and its core are elaborated. A port of the core
-    itself, or of a part that lets units share an interface (:data:`NOT_DRAWN`), leads to the units
-    connected to it.
+    itself, or of a part that lets units share an interface (:data:`NOT_DRAWN`), is replaced by the
+    units connected to it.
     """
 
     def __init__(self) -> None:
@@ -50,12 +50,14 @@ class Joints:
         )
 
     def _place(self, port):
-        """A number for what a port belongs to, for all ports of a part that is passed through."""
+        """Returns a number for the owner of a port, the same for all ports of a part that is passed
+        through.
+        """
         owner = self._owners.get(id(port))
         return owner if owner in NOT_DRAWN and owner != "core" else id(port)
 
     def pairs(self):
-        """The names of two units each."""
+        """Returns pairs of names of connected units."""
         groups = []
         for ports in self._connected:
             joined = {self._place(port) for port in ports}
@@ -68,7 +70,7 @@ class Joints:
 
 
 def ports_below(owner):
-    """The interfaces among a component's or an interface's members, and theirs."""
+    """Yields the interfaces among the members of a component or an interface, recursively."""
     for name, member in owner.signature.members.items():
         if member.is_signature:
             for port in in_dimensions(getattr(owner, name)):
@@ -78,7 +80,7 @@ def ports_below(owner):
 
 
 def in_dimensions(ports):
-    """The interfaces of a member, which may be an array of them."""
+    """Returns the interfaces of a member, which may be an array of them."""
     if not isinstance(ports, (list, tuple)):
         return [ports]
     return [port for several in ports for port in in_dimensions(several)]
@@ -106,7 +108,7 @@ def test_the_diagram_that_is_kept_is_the_one_that_is_drawn(name):
 
 @pytest.mark.parametrize("name", DIAGRAMS)
 def test_arrows_begin_and_end_at_the_boxes_that_they_name(name):
-    """Or at another arrow of one of these."""
+    """An end may also be on another arrow of one of these boxes."""
     diagram = DIAGRAMS[name]
     for arrow in diagram.arrows:
         others = [
@@ -126,7 +128,7 @@ def test_arrows_begin_and_end_at_the_boxes_that_they_name(name):
 
 
 def is_on(point, arrow):
-    """Whether a point is on an arrow's line, whose parts are level or upright."""
+    """Returns whether a point is on an arrow's line, whose segments are horizontal or vertical."""
     return any(
         min(a[0], b[0]) <= point[0] <= max(a[0], b[0])
         and min(a[1], b[1]) <= point[1] <= max(a[1], b[1])
@@ -136,7 +138,7 @@ def is_on(point, arrow):
 
 @pytest.mark.parametrize("name", DIAGRAMS)
 def test_text_fits_into_its_box(name):
-    """At 6 pixels a character, 8 in a title."""
+    """A character has 6 pixels, one of a title 8."""
     for box in DIAGRAMS[name].boxes:
         title, *lines = box.lines
         room = box.width if not box.tokens else box.width - 170

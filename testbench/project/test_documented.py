@@ -1,4 +1,4 @@
-"""Every documented command begins with those extras alone that are named beside it."""
+"""Every documented command begins its work with only the extras that are named beside it."""
 
 import json
 import re
@@ -17,8 +17,9 @@ ELSEWHERE = re.compile(
     r"the following arguments are required",
     re.IGNORECASE,
 )
-"""Why a command may end before it has begun: what another command makes, a board, programs that pip does not install;
-and what a page only mentions."""
+"""Permitted reasons for an end before that: files of another command, a board, programs that pip
+does not install, and commands that a page only mentions.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def test_commands_begin_with_the_extras_that_are_named_beside_them(begun):
 
 
 def test_every_extra_that_is_named_exists():
-    """And every module of the table of extras is in the extra that it says."""
+    """Every module of the table of extras is in the extra that the table names."""
     text = (ROOT / "pyproject.toml").read_text()
     table = text.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
     extras = {

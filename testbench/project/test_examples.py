@@ -1,4 +1,4 @@
-"""The examples of the manual do what they say."""
+"""The examples of the manual have the documented results."""
 
 import os
 import re

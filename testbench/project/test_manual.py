@@ -1,4 +1,6 @@
-"""The manual: its tables say what the data say, its links lead somewhere, and its lists name every file once."""
+"""The manual: its tables agree with the data, its links have targets, and its lists name every file
+once.
+"""
 
 import re
 import tomllib
@@ -80,9 +82,10 @@ UNIT_PAGES = {
 
 
 def table(page: Path, heading: str, first: str = "") -> list[list[str]]:
-    """The cells of the first table under a heading, row by row; the head row is left out, and so are backticks.
+    """Returns the cells of the first table under a heading, row by row, without the head row and
+    backticks.
 
-    ``first``: what the head row of the table begins with.
+    ``first`` is the start of the table's head row.
     """
     text = page.read_text()
     assert text.count(f"\n{heading}\n") == 1, f"{page.name} has not exactly one {heading!r}"
@@ -99,7 +102,7 @@ def table(page: Path, heading: str, first: str = "") -> list[list[str]]:
 
 
 def descriptor_rows() -> list[list[str]]:
-    """Bits, name, meaning."""
+    """Returns rows of bits, name, meaning."""
     rows = []
     for name, field in QMD.items():
         bits = f"{field.high}:{field.low}" if field.width > 1 else f"{field.low}"
@@ -110,7 +113,7 @@ def descriptor_rows() -> list[list[str]]:
 
 
 def counter_rows() -> list[list[str]]:
-    """Address, name, what one counts."""
+    """Returns rows of address, name, counted event."""
     return [
         [f"{COUNTER_BLOCK + 8 * number:#x}", name, what]
         for number, (name, what) in enumerate(COUNTERS.items())
@@ -118,7 +121,7 @@ def counter_rows() -> list[list[str]]:
 
 
 def error_rows() -> list[list[str]]:
-    """Code, name, whether drivers have it reported."""
+    """Returns rows of code, name, and whether drivers enable the report."""
     return [
         [f"{error.value:#04x}", error.name, "yes" if REPORT_MASK_RESET >> error.value & 1 else "no"]
         for error in WarpError
@@ -127,7 +130,7 @@ def error_rows() -> list[list[str]]:
 
 
 def preset_rows() -> list[list[str]]:
-    """Name, and every parameter."""
+    """Returns rows of name and every parameter."""
     return [
         [name, *(str(getattr(params, field.name)) for field in fields(params))]
         for name, params in PRESETS.items()
@@ -135,7 +138,7 @@ def preset_rows() -> list[list[str]]:
 
 
 def special_register_rows() -> list[list[str]]:
-    """Number and name of those that read as more than 0."""
+    """Returns number and name of special registers that are not always 0."""
     return [
         [str(register.value), SPECIAL_REGISTER_TEXTS[register.value]]
         for register in SpecialRegister
@@ -143,7 +146,7 @@ def special_register_rows() -> list[list[str]]:
 
 
 def class_rows() -> list[list[str]]:
-    """Class, and its instructions that some machine has."""
+    """Returns rows of a class and its instructions that some machine has."""
     return [
         [name, " ".join(dict.fromkeys(form.name for form in forms if not is_refused(form)))]
         for name, forms in (
@@ -288,8 +291,9 @@ def test_the_manual_has_every_parameter():
 
 
 def test_the_manual_lists_the_errors_that_are_never_raised():
-    """Errors that the hardware's code names are the ones that are raised, by the manual's last
-    column."""
+    """Errors that are named in the hardware's code are those that are raised according to the
+    manual's last column.
+    """
     shared = {ROOT / "rtl" / "isa" / "errors.py", *(ROOT / "rtl" / "layouts").glob("*.py")}
     code = "\n".join(
         path.read_text() for path in (ROOT / "rtl").rglob("*.py") if path not in shared
@@ -303,7 +307,7 @@ def test_the_manual_lists_the_errors_that_are_never_raised():
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link can name behind a page's #: its headings, in the form of GitHub's anchors."""
+    """Returns the anchors of a page: its headings, in the form of GitHub's anchors."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -320,12 +324,12 @@ def test_every_link_leads_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_fenced_text_does_not_break_a_list_of_the_site(page):
-    """Python-Markdown takes what is indented by less than four spaces out of its list."""
+    """Python-Markdown ends a list at text that is indented by less than four spaces."""
     assert re.findall(r"^ {1,3}```.*$", page.read_text(), re.MULTILINE) == []
 
 
 def listed(page: Path) -> list[str]:
-    """File names and patterns in a page's tables, in backticks or as the text of a link."""
+    """Returns file names and patterns in a page's tables, in backticks or as the text of a link."""
     rows = "\n".join(line for line in page.read_text().splitlines() if line.startswith("|"))
     return [
         quoted or linked
@@ -345,7 +349,7 @@ def test_the_testbenches_page_lists_every_file_once():
 
 
 def test_the_simulation_page_lists_every_file_once():
-    """Files of the folder itself, and its folders."""
+    """The files are those of the folder itself, and its folders."""
     names = listed(ROOT / "sim" / "README.md")
     here = ROOT / "sim"
     there = {
@@ -358,7 +362,7 @@ def test_the_simulation_page_lists_every_file_once():
 
 
 def test_the_manual_lists_every_part_of_the_hardware():
-    """Files and folders of rtl, each once."""
+    """The parts are the files and folders of rtl, each listed once."""
     names = [name.rstrip("/") for name in listed(MANUAL)]
     here = ROOT / "rtl"
     for path in here.iterdir():
@@ -368,7 +372,7 @@ def test_the_manual_lists_every_part_of_the_hardware():
 
 @pytest.mark.parametrize("unit", UNIT_PAGES)
 def test_the_page_of_a_unit_names_its_parts(unit):
-    """Every module of the unit's package, but records of what its stages hand to each other."""
+    """The parts are all modules of the unit's package, except records between its stages."""
     text = (DOCS / UNIT_PAGES[unit]).read_text()
     for path in (ROOT / "rtl" / unit).glob("*.py"):
         if path.stem not in ("__init__", "records"):
@@ -390,7 +394,7 @@ def test_a_unit_has_a_page_with_diagram_ports_cycles_and_waves(unit):
 
 @pytest.mark.parametrize("unit", PORT_UNITS)
 def test_the_picture_of_a_unit_shows_what_its_text_names(unit):
-    """Hexadecimal numbers; and cycles of the picture, if cycles are named by their numbers."""
+    """Hexadecimal numbers are checked, and cycles if they are named by their numbers."""
     waves = (UNITS / f"{unit}.md").read_text().split("\n## Waves\n")[1]
     text, command = waves.split("\n```\n")[:2]
     picture = (UNITS / f"{unit}.svg").read_text()

@@ -1,4 +1,4 @@
-"""The installed package, away from the sources."""
+"""The installed package, without the sources."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder with what is installed of the project, built from a copy: building leaves files behind."""
+    """A folder with the installed project, built from a copy, because a build leaves files."""
     folder = tmp_path_factory.mktemp("package")
     sources = folder / "sources"
     sources.mkdir()
@@ -41,7 +41,7 @@ def installed(tmp_path_factory):
 
 
 def command(installed: Path, *arguments: str | Path) -> str:
-    """What a command of the installed package prints."""
+    """Runs a command of the installed package and returns its output."""
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=installed.parent,
@@ -54,7 +54,7 @@ def command(installed: Path, *arguments: str | Path) -> str:
 
 
 def test_every_file_of_the_sources_is_installed(installed):
-    """Modules and what they read: the grammar of the assembler, the frame of the C++ engine."""
+    """Modules and the files that they read: the assembler's grammar, the C++ engine's template."""
     for name in ("rtl", "sim"):
         files = {
             path.relative_to(ROOT)

@@ -32,7 +32,7 @@ STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)
 
 
 def found_in(text: str, words: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Each word of the list that a text has, and what to write instead."""
+    """Yields each word of the list in a text, with its replacement."""
     text = re.sub(r"\s+", " ", text)
     for pattern, instead in words.items():
         for match in re.finditer(rf"\b(?:{pattern})\b", text, re.IGNORECASE):
@@ -40,7 +40,9 @@ def found_in(text: str, words: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def sentences(code: str) -> Iterator[tuple[int, str]]:
-    """The line and text of every comment, and of every string with a space in it: docstrings, help texts, messages."""
+    """Yields line and text of every comment, and of every string with a space in it: docstrings,
+    help texts, messages.
+    """
     block, begin, last = "", 0, 0
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
         if token.type == tokenize.COMMENT:

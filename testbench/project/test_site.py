@@ -1,4 +1,4 @@
-"""The manual as a site: what it links to is there, and it asks nothing of the net."""
+"""The manual as a site: the targets of its links exist, and it loads nothing from the network."""
 
 import json
 import re
@@ -23,11 +23,11 @@ needs_mkdocs = pytest.mark.skipif(
 
 
 WIDTH_OF_A_PNG = slice(16, 20)
-"""Where a PNG file has its width in pixels."""
+"""Position of the width in pixels in a PNG file."""
 
 
 class Links(HTMLParser):
-    """What a page links to, what it loads, and the places in it."""
+    """The links of a page, the files that it loads, and its anchors."""
 
     def __init__(self):
         super().__init__()
@@ -132,7 +132,7 @@ def test_the_manual_has_five_groups():
 
 
 class Navigation(HTMLParser):
-    """Where the list of all pages beside a page leads."""
+    """The links in the list of all pages beside a page."""
 
     def __init__(self):
         super().__init__()
@@ -159,7 +159,7 @@ def test_the_navigation_lists_each_page_once(site):
 
 @needs_mkdocs
 def test_a_link_to_a_source_shows_its_name(site):
-    """``__main__.py`` is no bold main."""
+    """Markdown must not render ``__main__.py`` as a bold main."""
     folder, _ = site
     shown = re.findall(
         r'<a href="[^"]*?([\w.]+)\.html"[^>]*>((?:(?!</a>).)*\.py(?:(?!</a>).)*)</a>',
@@ -186,7 +186,7 @@ def test_every_picture_opens_in_its_own_size(site):
 
 
 def test_pictures_of_gtkwave_are_no_wider_than_a_page():
-    """A page's text has room for 920 pixels on a screen of 1,440; GTKWave's letters are readable in their own size."""
+    """A page's text is 920 pixels wide on a screen of 1,440; GTKWave's text is readable unscaled."""
     screens = [
         *(manual.ROOT / "docs" / "waves").glob("*.png"),
         *(
@@ -203,7 +203,7 @@ def test_pictures_of_gtkwave_are_no_wider_than_a_page():
 
 @needs_mkdocs
 def test_lines_of_commands_are_broken_where_the_page_ends(site):
-    """Diagrams and tables are not."""
+    """Lines of diagrams and tables are not wrapped."""
     folder, _ = site
     text = (folder / "index.html").read_text()
     commands = re.findall(

@@ -1,4 +1,4 @@
-"""Structs that are assigned as a whole."""
+"""Assignments of whole structs."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ OTHER = data.StructLayout({"flag": 1, "rest": 3, "kind": Kind})
 
 
 def settled(m: Module, target: Any) -> dict[str, int]:
-    """The fields of a struct, as the module assigns them."""
+    """Returns the fields of a struct, as the module assigns them."""
     fields: dict[str, int] = {}
 
     async def bench(context: Any) -> None:

@@ -1,4 +1,6 @@
-"""How the sources depend on each other: no circle of imports, layers, no unit of the hardware that imports another."""
+"""Dependencies between the sources: no import cycles, layers, no unit of the hardware that imports
+another.
+"""
 
 import ast
 import re
@@ -55,7 +57,9 @@ LAYERS = (
     {"manual"},
     {"__main__"},
 )
-"""Parts of ``sim``: each imports those of layers before its own. What ``python -m`` runs of a package is a command."""
+"""Parts of ``sim``: each imports only those of lower layers. A package's module for ``python -m``
+is a command.
+"""
 
 
 def name_of(path: Path) -> str:
@@ -68,22 +72,22 @@ def exists(name: str) -> bool:
 
 
 LABELS = {"sim.report.diagrams"}
-"""Modules in whose strings names of modules are words of a picture."""
+"""Modules in whose strings the names of modules are labels of a picture."""
 
 
 def part_of(name: str) -> str:
-    """The part of ``sim`` that a module belongs to."""
+    """Returns the part of ``sim`` to which a module belongs."""
     _, part, *rest = name.split(".")
     return f"{part}.__main__" if rest == ["__main__"] else part
 
 
 def imported(path: Path) -> set[str]:
-    """The modules that a file names.
+    """Returns the modules that a file names.
 
-    In imports, also in functions and in those for type checkers alone: of a package's names those that are modules,
-    else the package. In strings, as ``import_module`` and ``python -m`` take them, except a
-    command's name for itself and packages that the module is in; the string "testbench", which is
-    part of paths, counts.
+    In imports, including those in functions and for type checkers: of the names in a package those
+    that are modules, else the package. In strings, as ``import_module`` and ``python -m`` take
+    them, except a command's own name and packages that contain the module; the string "testbench",
+    which is part of paths, is included.
     """
     return modules_in(
         ast.parse(path.read_text()), name_of(path), is_package=path.name == "__init__.py"
@@ -91,7 +95,7 @@ def imported(path: Path) -> set[str]:
 
 
 def modules_in(tree: ast.Module, name: str, *, is_package: bool = False) -> set[str]:
-    """:func:`imported`, of the source of a module of this name."""
+    """Returns the modules named in the source of a module of this name, see :func:`imported`."""
     package = name if is_package else name.rpartition(".")[0]
     own_names = {
         id(node.args[0])
@@ -163,7 +167,7 @@ def test_names_of_modules_are_found_in_imports_and_strings(source, found):
 
 
 def test_there_is_no_circle_of_imports(imports):
-    """Of modules, packages among them, in all of the trees."""
+    """Modules and packages of all trees are checked."""
     assert {name.partition(".")[0] for name in imports} == {"rtl", "sim", "testbench"}
     assert [
         sorted(circle) for circle in strongly_connected_components(imports) if len(circle) > 1
@@ -185,8 +189,9 @@ def test_units_of_the_hardware_meet_only_in_layouts(imports):
 
 
 def test_the_serial_machine_is_apart(imports):
-    """Only what chooses the machine imports its units; they meet only in layouts, except the lane,
-    which is a part of execute, the errors, and the core, which joins them."""
+    """Only code that selects the machine imports its units; they share only layouts, except the
+    lane, which is a part of execute, the errors, and the core, which connects them.
+    """
     assert {
         name
         for name, others in imports.items()
@@ -224,7 +229,9 @@ def test_parts_of_the_simulation_import_only_lower_layers(imports):
 
 
 def test_no_module_imports_the_one_that_runs_it(imports):
-    """Hardware knows nothing of simulation, simulation nothing of testbenches but in sim.checks."""
+    """The hardware is independent of simulation, and simulation of testbenches except in
+    sim.checks.
+    """
     assert [
         (name, other)
         for name, others in imports.items()

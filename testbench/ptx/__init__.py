@@ -1,1 +1,1 @@
-"""PTX, its model and its command."""
+"""Tests of the PTX front end, its interpreter and its command."""

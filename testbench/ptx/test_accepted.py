@@ -1,7 +1,7 @@
-"""What NVIDIA's assembler takes besides the forms in the description of PTX: the expected results
-are written by hand.
+"""PTX that NVIDIA's assembler accepts beyond the forms in the PTX manual, with results written by
+hand.
 
-Each program runs twice: compiled, on the warp model, and interpreted.
+Each program runs twice: compiled, on the warp model, and in the PTX interpreter.
 """
 
 import pytest
@@ -17,7 +17,7 @@ _END = " st.global.u32 [a], r0; ret; }\n"
 
 
 def left(body: str, before: str = "", behind: str = "", header: str = HEADER) -> list[int]:
-    """The word of each of 12 threads."""
+    """Returns the word that each of 12 threads stores."""
     return left_everywhere(header + before + _ENTRY + body + _END + behind, 12)
 
 
@@ -217,7 +217,7 @@ def test_fns_finds_the_nth_set_bit(mask, base, offset):
             ".func g { ret; }\n",
             lambda t: t + 7,
         ),
-        # vectors are parameters and results
+        # parameters and results may be vectors
         (
             ".func (.reg .v4 .u32 r, .reg .u32 e) f(.reg .u32 x, .reg .v4 .u32 s)\n"
             "{ mov.v4.u32 r, {s.w, s.z, s.y, s.x}; add.u32 e, x, 1; ret; }\n",
@@ -226,7 +226,7 @@ def test_fns_finds_the_nth_set_bit(mask, base, offset):
             "",
             lambda t: 3011 + t,
         ),
-        # other names of functions, declared before and behind their use, and in a table
+        # aliases of functions, declared before and after their use, and in a table
         (
             ".func (.reg .u32 r) f(.reg .u32 x) { add.u32 r, x, 9; ret; }\n.weak .func (.reg .u32 r) g(.reg .u32 x);\n"
             ".visible .func (.reg .u32 r) h(.reg .u32 x);\n.alias g, f;\n.global .u64 table[2] = {h, f};\n",
@@ -235,7 +235,7 @@ def test_fns_finds_the_nth_set_bit(mask, base, offset):
             ".alias h, g;\n",
             lambda t: t + 118,
         ),
-        # managed variables are global ones; extern ones that the file does not define are there
+        # managed variables are in global space; extern ones that the file does not define are added
         (
             ".global .attribute(.managed) .align 4 .u32 m = 5;\n.attribute(.managed) .global .u32 n = 6;\n"
             ".extern .global .u32 x[2];\n.extern .global .u32 y;\n.extern .const .u32 c;\n",
@@ -245,7 +245,7 @@ def test_fns_finds_the_nth_set_bit(mask, base, offset):
             ".visible .global .u32 y = 40;\n",
             lambda t: 51,
         ),
-        # names with %, $ and _, and those that mean something in assembly text
+        # names with %, $ and _, and those with a meaning in assembly text
         (
             ".global .u32 %g = 1; .global .u32 R5 = 2; .const .u32 at = 4; .const .u32 $c = 8;\n"
             ".func (.reg .u32 %r) %f(.reg .u32 %x) { add.u32 %r, %x, 16; ret; }\n",
@@ -287,7 +287,7 @@ def test_initialisers_may_be_bytes_of_addresses():
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        # what is stored there is what the parameter has from then on
+        # a store there changes the parameter
         (
             "(.param .u32 r) f(.param .align 8 .b8 s[12], .param .u32 i) { .reg .u64 b; .reg .u32 x, y; mov.u64 b, s;"
             "ld.param.u32 x, [i]; st.local.u32 [b+8], x; ld.param.u32 y, [s+8]; ld.param.u32 x, [b+4];"
@@ -301,7 +301,7 @@ def test_initialisers_may_be_bytes_of_addresses():
             "st.param.u32 [r], x; ret; }",
             lambda t: 2000 + t,
         ),
-        # the result's address
+        # the address of the result
         (
             "(.param .u32 r) f(.param .align 8 .b8 s[12], .param .u32 i) { .reg .u64 b; .reg .u32 x; mov.u64 b, r;"
             "ld.param.u32 x, [i]; st.local.u32 [b], x+50; ret; }",
@@ -433,7 +433,7 @@ def test_later_texts_leave_nothing_out(version, target, text):
     ("operands", "moves"),
     [
         ("{r0, r1}, {r2, r3}", 2),
-        ("{r0, r1}, {r1, r0}", 4),  # through registers that nothing else has
+        ("{r0, r1}, {r1, r0}", 4),  # through registers that hold nothing else
         ("{r0, r1}, {r2, 5}", 2),
         ("{r0, r1}, {r1, 5}", 3),
         ("{r0, _}, {r2, r3}", 1),
@@ -475,7 +475,7 @@ def test_a_number_that_is_added_to_a_register_has_its_bits(text, bits):
     ],
 )
 def test_bits_of_a_floating_point_number(text, bits):
-    """Of a double in 64 bits, and of one that is written as bits in as many."""
+    """The operand is a double in 64 bits, or a number that is written as bits of the same width."""
     body = f"{{ .reg .b64 d0; .reg .b32 t; .reg .f64 e; .reg .f32 f; {text} ret; }}"
     assert instructions(f".entry k() {body}")[0].operands[1] == PtxImmediate(bits)
 
@@ -492,7 +492,7 @@ def test_bits_of_a_floating_point_number(text, bits):
     ],
 )
 def test_a_floating_point_number_is_no_whole_number(text):
-    """NVIDIA's assembler refuses the same."""
+    """NVIDIA's assembler refuses it as well."""
     found = complaint(f".entry k() {{ .reg .b64 d0; .reg .b32 t; {text} ret; }}")
     assert found.endswith(": expected a whole number")
 
@@ -521,7 +521,7 @@ def test_a_floating_point_number_is_no_whole_number(text):
 def test_an_address_has_brackets_since_version_1_2_unless_it_is_an_element(
     address, version, offset, is_store
 ):
-    """As in NVIDIA's assembler."""
+    """The rules are those of NVIDIA's assembler."""
     operands = f"st.global.u32 {address}, r" if is_store else f"ld.global.u32 r, {address}"
     text = f".global .u32 g[4];\n.entry k {{ .reg .u64 d0; .reg .u32 r; {operands}; exit; }}"
     header = f".version {version}\n.target sm_10\n"

@@ -1,4 +1,6 @@
-"""What PTX says about scopes, guards, branches and ends: one claim a test. ``docs/ptx.md`` lists them."""
+"""PTX's rules about scopes, guards, branches and ends: one claim for each test. ``docs/ptx.md``
+lists them.
+"""
 
 import re
 
@@ -234,7 +236,7 @@ def test_branchtargets_are_labels_of_the_function():
         refused("ts: .branchtargets f;", ".func f() { ret; }")
         == "1: expected a label: f is a function"
     )
-    # Those that follow are as good as those before.
+    # The following ones are equivalent to the previous ones.
     module_of(KERNEL + SWITCH.format(guard="", uni="", index="t") + END)
 
 

@@ -1,4 +1,4 @@
-"""What PTX says about calls: one claim a test. ``docs/ptx.md`` lists them."""
+"""PTX's rules about calls: one claim for each test. ``docs/ptx.md`` lists them."""
 
 import re
 
@@ -286,7 +286,7 @@ def test_functions_are_declared_before_a_table_names_them():
     assert refused("T: .calltargets f;") == f"1: {message}"
     assert complaint(f"{KERNEL} T: .calltargets f; ret; }} .func f() {{ ret; }}").endswith(message)
     assert refused("T: .calltargets t;") == "1: expected a function: t is a register of type .b32"
-    # A declaration without a body is enough, if the body follows.
+    # A declaration without a body is enough, if the definition follows.
     module_of(
         f".func f(); .global .u32 t[1] = {{ f }}; {KERNEL} T: .calltargets f; ret; }} .func f() {{ ret; }}"
     )

@@ -1,4 +1,4 @@
-"""``sim.ptx``, and PTX files as programs."""
+"""The command ``sim.ptx``, and PTX files as programs."""
 
 import subprocess
 import sys

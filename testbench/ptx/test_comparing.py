@@ -1,4 +1,6 @@
-"""Comparisons, selections and atomic operations of the PTX interpreter, against Python; and where accesses end."""
+"""Comparisons, selections and atomic operations of the PTX interpreter, against Python; and limits
+of accesses.
+"""
 
 import operator
 from collections.abc import Callable
@@ -16,7 +18,7 @@ THREADS = 32
 def on_pairs(
     body: str, bits: int, seed: str, block: int = THREADS
 ) -> tuple[list[int], list[int], list[int]]:
-    """What each thread's r0 is, of two numbers of so many bits in x and y; and these numbers."""
+    """Returns r0 of each thread, for two numbers of ``bits`` bits in x and y, and these numbers."""
     xs, ys = (numbers(bits, THREADS, f"{seed} {at}") for at in "xy")
     ys = [x if at % 4 == 0 else y for at, (x, y) in enumerate(zip(xs, ys, strict=True))]
     words = [0] * THREADS
@@ -142,7 +144,7 @@ _CHANGES: dict[str, Callable[[int, int, int], int]] = {
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("name", _CHANGES)
 def test_an_atomic_operation_returns_the_old_number_and_leaves_the_new_one(name, bits, space):
-    """One thread at a time: each has its own place."""
+    """One thread runs at a time, each with its own address."""
     mask = (1 << bits) - 1
     where = {
         "global": "add.u64 d4, z, 128; ",
@@ -226,7 +228,7 @@ def test_elements_are_stored_one_behind_the_other():
 
 
 def fault(body: str) -> str:
-    """What ends the run of one thread, without its place."""
+    """Returns the error that ends the run of one thread, without its position."""
     with pytest.raises(PtxRunError) as caught:
         run(
             placed(f"{KERNEL}{body} st.global.u32 [d1], r0; ret; }}", block=1),

@@ -1,8 +1,8 @@
 """Compiled PTX against interpreted PTX: the kernels with some of their words exchanged.
 
-Most of such texts are no realistic programs. One whose result depends on what registers hold before
-they are written, or on the order of its threads, says nothing about the compiler and is left out,
-and so is one that does what a thread can't.
+Most of these texts are no realistic programs. Texts whose result depends on uninitialized registers
+or on the order of threads can't show an error of the compiler and are skipped, as are texts with an
+error at run time.
 """
 
 import random
@@ -26,22 +26,24 @@ from testbench.kernels.manifest import LEVELS, RUNS, Run, cubin
 
 HERE = cubin("k01_vecadd", "O0").parent
 CASES = [case for case in RUNS.values() if not case.compared and not case.traps]
-"""Runs that leave nothing to chance."""
+"""Runs with fully defined results."""
 ATTEMPTS = 60
 LIMIT = 30_000
-"""Instructions of a program that is worth a look."""
+"""Largest number of instructions of a program that is compared."""
 CONDITIONS = (
     (0, 256, False),
     (0x5A5A_1234_DEAD_BEEF, 256, True),
     (0, 1, True),
     (0x0123_4567_89AB_CDEF, 7, False),
 )
-"""What registers begin as, how long turns are, whether threads take them backwards."""
+"""Initial register contents, number of instructions that a thread executes at a time, whether
+threads run in reverse order.
+"""
 Memory = dict[str, bytes]
 
 
 def mutant(source: random.Random, text: str) -> str:
-    """The text with a few words replaced by others of their kind."""
+    """Returns the text with a few words replaced by others of the same kind."""
     words = re.findall(r"\s+|[\w%$.]+|.", text)
     code = [at for at in range(words.index("{"), len(words)) if re.match(r"[\w%]", words[at])]
 
@@ -61,7 +63,7 @@ def arguments(case: Run) -> list[Argument]:
 
 
 def meaning(case: Run, module: PtxModule) -> Memory | None:
-    """What the program leaves in its buffers; None where that is not defined."""
+    """Returns the memory that the program leaves; None if that is undefined."""
     found: list[Memory] = []
     for undefined, turn, backwards in CONDITIONS:
         launch = place(

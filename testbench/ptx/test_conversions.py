@@ -1,4 +1,6 @@
-"""cvt between all integer types, into registers of every width: interpreter and compiled code against Python."""
+"""cvt between all integer types, into registers of every width: interpreter and compiled code
+against Python.
+"""
 
 import random
 
@@ -23,17 +25,17 @@ EDGES = [
 ]
 SOURCES = {8: "h", 16: "h", 32: "r", 64: "d"}
 BYTES = 8 * 16
-"""Of a thread, in the buffer: its number, and the results."""
+"""Number of bytes of a thread in the buffer: its number, and the results."""
 
 
 def limits(kind: str) -> tuple[int, int]:
-    """The least and the largest number of a type."""
+    """Returns the smallest and the largest number of a type."""
     bits = int(kind[1:])
     return (-1 << bits - 1, (1 << bits - 1) - 1) if kind[0] == "s" else (0, (1 << bits) - 1)
 
 
 def cut(value: int, kind: str) -> int:
-    """The number in the low bits."""
+    """Returns the number of a type in the low bits."""
     least, largest = limits(kind)
     return (value - least) % (largest - least + 1) + least
 
@@ -49,7 +51,7 @@ def can_saturate(to: str, source: str) -> bool:
 
 
 def conversions(source: str, saturates: bool) -> list[tuple[str, int]]:
-    """Types and widths of registers."""
+    """Returns the destination types, each with the register widths for it."""
     return [
         (to, width)
         for to in TYPES

@@ -1,4 +1,4 @@
-"""What a function copies between parameters and its local space, and between registers of a module and memory."""
+"""Copies between parameters and local space, and between a module's registers and memory."""
 
 import pytest
 
@@ -16,7 +16,7 @@ OLD = ".version 2.3\n.target sm_20\n.address_size 64\n"
 
 
 def accesses(found: list[PtxInstruction]) -> list[tuple]:
-    """Opcode, type, space, variable and offset of each load and store."""
+    """Returns opcode, type, space, variable and offset of each load and store."""
     return [
         (item.opcode, item.types[0].value, item.space.value, address.base.name, address.offset)
         for item in found
@@ -37,7 +37,9 @@ def accesses(found: list[PtxInstruction]) -> list[tuple]:
     ],
 )
 def test_a_parameter_whose_address_is_taken_is_copied_in_the_largest_steps(alignment, size, steps):
-    """Into local space at the beginning, with its size and alignment."""
+    """The copy to local space is at the start of the function, with the parameter's size and
+    alignment.
+    """
     text = f".func f(.param .align {alignment} .b8 a[{size}]) {{ .reg .u64 d; mov.b64 d, a; ret; }}"
     (copy,) = module_of(text).functions["f"].variables
     assert (copy.space, copy.size, copy.alignment) == (PtxSpace.LOCAL, size, alignment)
@@ -69,7 +71,7 @@ def test_a_result_whose_address_is_taken_is_copied_before_each_return():
 
 
 def test_arguments_and_results_of_a_call_are_copied_around_it():
-    """Those whose addresses the function takes; others are given as they are."""
+    """Only parameters whose addresses the function takes are copied."""
     text = """.func (.param .b32 r) g(.param .b32 a, .param .b32 b) { ret; }
     .func (.param .b32 y) f(.param .b32 x, .param .b32 z) { .reg .u64 d; mov.b64 d, x; mov.b64 d, y;
     call (y), g, (x, z); ret; }"""
@@ -83,7 +85,9 @@ def test_arguments_and_results_of_a_call_are_copied_around_it():
 
 
 def test_registers_of_a_module_are_in_memory_where_another_function_runs():
-    """A predicate is a word there, 1 or 0. An entry does not load them, and leaves without storing them."""
+    """A predicate is stored as a word, 1 or 0. An entry does not load the registers, and does not
+    store them at its end.
+    """
     text = """.reg .u64 d; .reg .pred p; .func f() { mov.u64 d, 1; setp.eq.u64 p, d, 1; ret; }
     .entry k() { mov.u64 d, 2; setp.eq.u64 p, d, 1; call f; @p mov.u64 d, 3; ret; }"""
     function, entry = (instructions(text, name, OLD) for name in ("f", "k"))

@@ -1,4 +1,4 @@
-"""Declarations of registers, variables and parameters: what they are, and up to which limits."""
+"""Declarations of registers, variables and parameters: their properties and limits."""
 
 import pytest
 
@@ -10,7 +10,7 @@ KERNEL = "\n.entry k() { ret; }"
 
 
 def parameters(text: str, function: str) -> list[PtxVariable]:
-    """Those of a function that are in memory."""
+    """Returns the parameters of a function that are in memory."""
     given = module_of(text).functions[function].parameters
     return [each for each in given if isinstance(each, PtxVariable)]
 
@@ -25,7 +25,7 @@ def address(symbol: str, offset: int = 0, *, generic: bool = False, byte: int | 
 
 @pytest.mark.parametrize("alignment", [1, 2, 4, 8, 16, 32, 64, 128, 256])
 def test_an_alignment_is_a_power_of_two(alignment):
-    """A variable that needs a larger one has that."""
+    """A variable that needs a larger alignment has that one."""
     found = variables(
         f".global .align {alignment} .b8 byte; .global .align {alignment} .v2 .u64 pair;"
     )
@@ -42,7 +42,7 @@ def test_an_alignment_is_a_power_of_two(alignment):
     ],
 )
 def test_the_largest_of_several_alignments_holds(traits, alignment):
-    """As in NVIDIA's assembler."""
+    """NVIDIA's assembler does the same."""
     assert variables(f".global {traits} x;")["x"].alignment == alignment
     (parameter,) = parameters(f".entry k(.param {traits} x[4]) {{ ret; }}", "k")
     assert parameter.alignment == alignment
@@ -120,7 +120,7 @@ def test_a_range_declares_a_variable_of_each_number():
 
 
 def test_a_vector_of_registers_has_a_register_of_each_element():
-    """Results and parameters that are vectors are taken one by one."""
+    """Results and parameters that are vectors are split into elements."""
     text = """.func (.reg .v2 .u32 r) f(.reg .v4 .f32 a, .reg .u64 b, .param .align 8 .b8 c[3])
     { mov.u32 r.x, 1; mov.u32 r.y, 2; ret; }"""
     signature = module_of(text).functions["f"].signature
@@ -164,7 +164,9 @@ def test_what_a_pointer_points_to_is_not_the_parameters_own():
 
 
 def test_first_values_may_be_addresses():
-    """Of functions and of variables in constant and global space, the whole or a byte."""
+    """They are addresses of functions and of variables in constant and global space, the whole
+    address or a byte.
+    """
     text = """.func f() { ret; } .const .u32 c = 5; .global .u32 g;
     .global .u64 x[5] = { g+4, generic(c), f, g, 7 };
     .global .u32 low = g;
@@ -269,7 +271,7 @@ def test_parameters_of_a_program_have_the_names_and_types_of_the_text():
     ("version", "accepted"), [("1.3", True), ("1.4", False), ("1.5", False), ("2.0", True)]
 )
 def test_a_body_declares_variables_in_param_space_in_some_versions(version, accepted):
-    """Those of an entry were its parameters up to 1.3; from 2.0 on they are those of calls."""
+    """In an entry they are parameters up to 1.3; from 2.0 on they are those of calls."""
     header, text = f".version {version}\n.target sm_13\n", ".entry k { .param .u32 x; ret; }"
     if accepted:
         function = module_of(text, header).functions["k"]

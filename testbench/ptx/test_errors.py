@@ -1,4 +1,4 @@
-"""Every message about wrong PTX, apart from those about control flow."""
+"""Every message about invalid PTX, except those about control flow."""
 
 import re
 
@@ -14,7 +14,7 @@ from testbench.ptx.text import HEADER, complaint, module_of, refused
 KERNELS = [path.read_text() for path in sorted(cubin("k01_vecadd", "O0").parent.glob("*.ptx"))]
 DECLARED = """.shared .align 4 .b8 sm[64]; .const .u32 cn[4] = { 1, 2 }; .local .u32 lc[4]; .param .u32 pa;
 .reg .v4 .u32 v;"""
-"""What bodies here may name, besides what every kernel in these tests has."""
+"""Declarations for the bodies here, besides those of every kernel in these tests."""
 
 INSTRUCTIONS = [
     (
@@ -142,7 +142,7 @@ INSTRUCTIONS = [
         "match.any.sync.b32: needs sm_70, and this machine is sm_50",
     ),
     ("dp4a.u32.u32 r0, r1, r2, r3;", "dp4a.u32.u32: needs sm_61, and this machine is sm_50"),
-    # numbers of operands
+    # number of operands
     ("add.u32 r0, r1;", "add takes 3 operands, not 2"),
     ("ret r0;", "ret takes 0 operands, not 1"),
     ("bar.sync;", "bar takes 1 to 2 operands, not 0"),
@@ -464,7 +464,7 @@ def test_visibility_of_functions_and_placement_of_variables():
     assert found == [("visible", 16, 4, 16), ("", 32, 3, 3), ("", 8, 1, 8), ("extern", 8, None, 0)]
 
 
-# Mutations of the kernels' text: they are a program, or refused by one line.
+# Mutations of the kernels' text: they are accepted, or refused with a message of one line.
 
 PIECES = st.sampled_from(
     [

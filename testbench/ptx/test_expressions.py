@@ -1,4 +1,4 @@
-"""Constant expressions of PTX: random ones against the C compiler, and those whose value is known."""
+"""Constant expressions of PTX: random ones against the C compiler, and some with known values."""
 
 import math
 import random
@@ -20,7 +20,7 @@ _DECLARED = ".global .u32 v; .reg .b32 r; .reg .b64 d; .reg .f64 e; .reg .f32 f;
 
 
 def numbers_of(expressions: list[str], kind: str = "u64", register: str = "d") -> list[int]:
-    """The values of expressions, as bits of a type."""
+    """Returns the values of expressions, as bits of a type."""
     body = "".join(f"mov.{kind} {register}, {text};\n" for text in expressions)
     found = []
     for instruction in instructions(f".visible .entry k {{ {_DECLARED}\n{body} ret; }}"):
@@ -32,7 +32,7 @@ def numbers_of(expressions: list[str], kind: str = "u64", register: str = "d") -
 
 
 class Writer:
-    """Writes random expressions in PTX and in C; types and priorities are the same in both."""
+    """Writes random expressions in PTX and in C, with the same types and precedences."""
 
     def __init__(self, seed: int) -> None:
         self.source = random.Random(seed)
@@ -59,10 +59,10 @@ class Writer:
             ptx, c = self.term(depth - 1)
             return f"(.{kind}) {ptx}", f"({'u' * (kind == 'u64')}int64_t) {c}"
         ptx, c = self.sum(depth - 1)
-        return f"({ptx})", f"(({c}) + 0ll)"  # a comparison is of 32 bits in C
+        return f"({ptx})", f"(({c}) + 0ll)"  # a comparison has 32 bits in C
 
     def sum(self, depth: int) -> tuple[str, str]:
-        """Terms with operators between, whose priorities are those of C."""
+        """Returns terms joined by operators, which have the precedences of C."""
         ptx, c = self.term(depth)
         for _ in range(self.source.randrange(4)):
             operator = self.source.choice([*_LOOSE, "/", "%", "*", "+", "-"])

@@ -1,4 +1,4 @@
-"""First values of variables: lists in braces, as the description of PTX has them."""
+"""Initializers of variables: lists in braces, as the PTX manual defines them."""
 
 import pytest
 

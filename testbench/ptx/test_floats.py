@@ -1,5 +1,6 @@
-"""Floating-point instructions of the PTX interpreter, on numbers at limits and random ones, against
-MPFR, which rounds an exact result once."""
+"""Floating-point instructions of the PTX interpreter, on edge values and random numbers, against
+MPFR, which rounds an exact result once.
+"""
 
 import math
 import operator
@@ -16,7 +17,7 @@ from sim.model.ptx.floats import REALS, added, compares, converted
 from sim.toolchain.ptx.module import PtxInstruction, Type
 from testbench.ptx.text import HEADER, instructions
 
-gmpy2: Any = import_module("gmpy2")  # it does not say of what types its functions are
+gmpy2: Any = import_module("gmpy2")  # it has no type annotations
 
 _ROUNDINGS = {
     "rn": gmpy2.RoundToNearest,
@@ -28,7 +29,9 @@ _WHOLE = {f"{name}i": direction for name, direction in _ROUNDINGS.items()}
 
 
 class _Form:
-    """A binary format: bits of the stored mantissa and of the exponent, and the NaN that operations make."""
+    """A binary format: widths of the stored mantissa and of the exponent, and the NaN that
+    operations generate.
+    """
 
     def __init__(self, fraction: int, exponent: int, nan: int) -> None:
         self.fraction, self.bits, self.nan = fraction, 1 + fraction + exponent, nan
@@ -37,7 +40,7 @@ class _Form:
         self.sign = 1 << self.bits - 1
 
     def context(self, direction: Any) -> Any:
-        """Arithmetic that rounds as the format does, subnormal numbers among the results."""
+        """Returns an MPFR context that rounds as the format does, including subnormal numbers."""
         return gmpy2.context(
             precision=self.fraction + 1,
             emax=self.bias + 1,
@@ -47,7 +50,7 @@ class _Form:
         )
 
     def number(self, bits: int) -> Any:
-        """What a word stands for."""
+        """Returns the number that a word encodes."""
         negative, size = bits & self.sign, bits & self.sign - 1
         with gmpy2.context(precision=64):
             if size > self.infinity:
@@ -60,7 +63,7 @@ class _Form:
             return -found if negative else found
 
     def word(self, number: Any) -> int:
-        """The word of a number that the format has."""
+        """Returns the word of a number that the format can represent."""
         if gmpy2.is_nan(number):
             return self.nan
         negative = self.sign if gmpy2.is_signed(number) else 0
@@ -76,7 +79,7 @@ class _Form:
         return negative | size + (max(stored - 1, 0) << self.fraction)
 
     def flushed(self, bits: int, flush: bool = True) -> int:
-        """A zero of its sign for a subnormal number."""
+        """Returns the word, or a zero of its sign if it is subnormal."""
         return bits & self.sign if flush and not bits & self.infinity else bits
 
 
@@ -87,7 +90,7 @@ FORMS = {"f16": HALF, "f32": SINGLE, "f64": DOUBLE}
 
 @cache
 def words(form: _Form, count: int = 10) -> list[int]:
-    """Words at the limits of a format, with both signs, and random ones."""
+    """Returns words at the limits of a format, with both signs, and random ones."""
     one = form.bias << form.fraction
     step = 1 << form.fraction
     sizes = [
@@ -110,13 +113,13 @@ _REGISTERS = """.reg .pred p; .reg .b16 a16, b16, c16; .reg .b32 a32, b32, c32; 
 
 @cache
 def parsed(text: str) -> PtxInstruction:
-    """An instruction whose registers a32, b64, .. are there."""
+    """Returns an instruction whose registers a32, b64 and so on are declared."""
     (found,) = instructions(f".visible .entry k {{ {_REGISTERS} {text}; }}", header=HEADER)[:1]
     return found
 
 
 def computing(name: str, operands: int) -> tuple[_Form, Callable[..., int]]:
-    """The format of an instruction, and what it computes."""
+    """Returns the format of an instruction, and a function that executes it."""
     kind = name.rpartition(".")[2]
     bits = FORMS[kind].bits
     registers = ", ".join(f"{letter}{bits}" for letter in "aabc"[: 1 + operands])
@@ -125,7 +128,7 @@ def computing(name: str, operands: int) -> tuple[_Form, Callable[..., int]]:
 
 
 def saturated(bits: int, form: _Form) -> int:
-    """Within 0 and 1; 0 for a NaN."""
+    """Returns the number clamped to 0 to 1; 0 for a NaN."""
     one = form.bias << form.fraction
     return 0 if bits & form.sign or bits > form.infinity else min(bits, one)
 
@@ -164,7 +167,7 @@ def test_a_result_is_exact_and_rounded_once(opcode, direction, kind, flush, satu
 @pytest.mark.parametrize("direction", _ROUNDINGS)
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_a_sum_of_a_product_that_cancels_is_rounded_once(direction, kind):
-    """The product's upper half goes, so that its lower half is the result."""
+    """The product's upper half cancels, so that its lower half is the result."""
     form, compute = computing(f"fma.{direction}.{kind}", 3)
     source = random.Random(direction)
     one = form.bias << form.fraction
@@ -197,7 +200,7 @@ def test_quotients_and_roots_are_rounded_once(direction, kind):
 def test_a_quotient_is_flushed_that_is_too_small_before_its_exponent_is_limited(direction):
     form, divide = computing(f"div.{direction}.ftz.f32", 2)
     reciprocal = computing(f"rcp.{direction}.ftz.f32", 1)[1]
-    least = 1 << form.fraction  # the least normal number
+    least = 1 << form.fraction  # the smallest normal number
     near = [*words(form), least + 1, 2 * least - 1, 2 * least, (form.bias + 1 << form.fraction) - 1]
     wide = gmpy2.context(precision=form.fraction + 1, round=_ROUNDINGS[direction])
     limited = form.context(_ROUNDINGS[direction])
@@ -242,7 +245,9 @@ def test_an_approximated_quotient_by_more_than_2_to_126_is_zero(b, expected):
 
 @pytest.mark.parametrize("name", ["rcp", "rsqrt"])
 def test_a_gross_approximation_is_of_upper_words(name):
-    """Bits below the upper word of a number in double precision do not count, and are zeros of the result."""
+    """Bits below the upper word of a number in double precision are ignored, and are zero in the
+    result.
+    """
     compute = computing(f"{name}.approx.ftz.f64", 1)[1]
     upper = _Form(20, 11, 0x7FFF_FFFF)
     with upper.context(gmpy2.RoundToNearest):
@@ -295,7 +300,7 @@ def test_an_inverse_root_in_double_precision_is_rounded_to_the_nearest():
 
 @pytest.mark.parametrize(("kind", "flush"), [("f32", False), ("f32", True), ("f64", False)])
 def test_signs_and_extremes(kind, flush):
-    """A NaN is no extreme unless both are; the negative zero is less."""
+    """A NaN is the result only if both operands are NaNs; the negative zero is less."""
     names = [f"{name}{'.ftz' * flush}.{kind}" for name in ("neg", "abs", "min", "max")]
     form = FORMS[kind]
     negate, absolute = (computing(name, 1)[1] for name in names[:2])
@@ -401,13 +406,13 @@ def _register(kind: str, letter: str) -> str:
 
 
 def conversion(name: str) -> Callable[[int], int]:
-    """What a conversion computes."""
+    """Returns a function that executes a conversion."""
     *_, to, source = name.split(".")
     return converted(parsed(f"{name} {_register(to, 'a')}, {_register(source, 'b')}"))
 
 
 def _integer(number: Any, kind: str, source: str, direction: Any) -> int:
-    """The nearest number of a type, rounded; of a NaN as in NVIDIA's code."""
+    """Returns the number rounded to a type and clamped; NaNs are converted as in NVIDIA's code."""
     least, most = _limits(kind)
     if gmpy2.is_nan(number):
         if "64" not in kind + source:
@@ -420,7 +425,7 @@ def _integer(number: Any, kind: str, source: str, direction: Any) -> int:
 
 
 def _around(form: _Form) -> list[int]:
-    """Words near the limits of integers, at halves among others."""
+    """Returns words near the limits of integers, including halves."""
     found = []
     with form.context(gmpy2.RoundToNearest):
         for bits in (0, 1, 7, 8, 15, 16, 31, 32, 63, 64):
@@ -476,7 +481,7 @@ def test_a_number_is_rounded_to_a_narrower_one(to, source, direction, saturate):
     form, wide = FORMS[to], FORMS[source]
     compute = conversion(f"cvt.{direction}{'.sat' * saturate}.{to}.{source}")
     with wide.context(gmpy2.RoundToNearest):
-        # Numbers of the narrow format, and their neighbours in the wide one.
+        # Numbers of the narrow format, and their neighbours in the wide one
         chosen = [
             wide.word(form.number(word)) + near for word in words(form) for near in (-1, 0, 1)
         ]
@@ -524,8 +529,10 @@ def test_a_conversion_without_a_change_keeps_every_bit():
 
 
 def test_what_is_flushed_in_a_conversion_to_single_precision():
-    """A number that is too small before it is rounded; with .sat one that is too small after it."""
-    below = 0x380F_FFFF_FFFF_FFFF  # a little less than the least normal number
+    """A number that is too small before rounding is flushed; with .sat one that is too small after
+    it.
+    """
+    below = 0x380F_FFFF_FFFF_FFFF  # just below the smallest normal number
     least = 1 << SINGLE.fraction
     assert conversion("cvt.rn.f32.f64")(below) == least
     assert conversion("cvt.rn.ftz.f32.f64")(below) == 0
@@ -533,7 +540,7 @@ def test_what_is_flushed_in_a_conversion_to_single_precision():
     assert conversion("cvt.rn.ftz.sat.f32.f64")(below) == least
     assert conversion("cvt.rz.ftz.sat.f32.f64")(below) == 0
     assert conversion("cvt.rn.ftz.f32.f64")(below | DOUBLE.sign) == SINGLE.sign
-    # What is read of single precision is flushed, what is read of others is not.
+    # Operands in single precision are flushed, others are not.
     assert conversion("cvt.ftz.f64.f32")(1) == 0
     assert conversion("cvt.f64.f32")(1) == DOUBLE.word(gmpy2.mpfr(2) ** -149)
     assert conversion("cvt.rn.ftz.f16.f32")(least - 1 | SINGLE.sign) == HALF.sign

@@ -1,5 +1,5 @@
-"""All PTX kernels, compiled here, each with the first of its runs, on the hardware in lockstep with the warp
-model.
+"""All PTX kernels, compiled here, each with its first run, on the hardware in lockstep with the
+warp model.
 """
 
 from functools import cache
@@ -28,7 +28,7 @@ def hardware() -> Hardware:
 def test_compiled_ptx_runs_on_the_hardware(name):
     run, machine = RUNS[name], hardware()
     launch = kernel_launch(run)
-    if run.traps:  # it leaves instructions behind that have issued and are not over
+    if run.traps:  # issued instructions may be incomplete at its end
         assert machine.run(launch, LIMIT).status == "error"
         assert (
             machine.lockstep is not None

@@ -1,5 +1,6 @@
-"""Integer instructions of the PTX interpreter, on numbers at limits and random ones, against what the
-description of PTX says of each, in Python's integers."""
+"""Integer instructions of the PTX interpreter, on edge values and random numbers, against the PTX
+manual in Python.
+"""
 
 import random
 from collections.abc import Callable
@@ -15,13 +16,13 @@ _EDGES = (0, 1, 2, 3, 7, 8, 31, 32, 33, 63, 64, 65)
 
 
 def registers(*bits: int) -> str:
-    """Operands of such widths; the first is the result."""
+    """Returns operands of these widths; the first is the result."""
     names = ("a", "a", "b", "c")
     return ", ".join(f"{name}{size}" for name, size in zip(names, bits, strict=False))
 
 
 def computing(text: str) -> Callable[..., int]:
-    """What an instruction computes on the words of its operands."""
+    """Returns a function that executes an instruction on the words of its operands."""
     instruction = parsed(text)
     for table in (ARITHMETIC, BITS, VIDEO):
         if instruction.opcode in table:
@@ -30,7 +31,7 @@ def computing(text: str) -> Callable[..., int]:
 
 
 def numbers(bits: int, count: int, seed: str) -> list[int]:
-    """Words of so many bits, at limits and random."""
+    """Returns edge values and random words of ``bits`` bits."""
     source = random.Random(seed)
     top = 1 << bits - 1
     edges = [*_EDGES, top - 1, top, top + 1, 2 * top - 2, 2 * top - 1, 0xFF, 0x7F, 0x80, 0x8000]
@@ -43,26 +44,28 @@ def numbers(bits: int, count: int, seed: str) -> list[int]:
 
 
 def signed(value: int, bits: int) -> int:
-    """The number of two's complement."""
+    """Returns the two's complement number."""
     value &= (1 << bits) - 1
     return value - (value >> bits - 1 << bits)
 
 
 def value_of(word: int, kind: str) -> int:
-    """The number that a word of a type stands for."""
+    """Returns the number that a word of a type encodes."""
     bits = int(kind[1:])
     return signed(word, bits) if kind[0] == "s" else word & (1 << bits) - 1
 
 
 def clamped(number: int, kind: str) -> int:
-    """The nearest number of a type."""
+    """Returns the nearest number of a type."""
     bits = int(kind[1:])
     least = -1 << bits - 1 if kind[0] == "s" else 0
     return min(max(number, least), least + (1 << bits) - 1)
 
 
 def check(text: str, widths: tuple[int, ...], result: int, wanted: Callable[..., int]) -> None:
-    """Compares an instruction on operands of such widths with a formula, in the low bits of a result."""
+    """Compares an instruction on operands of these widths with a formula, in the low bits of a
+    result.
+    """
     compute = computing(text)
     mask = (1 << result) - 1
     columns = [numbers(bits, 60, f"{text} {at}") for at, bits in enumerate(widths)]
@@ -71,7 +74,7 @@ def check(text: str, widths: tuple[int, ...], result: int, wanted: Callable[...,
 
 
 def _quotient(a: int, b: int) -> int:
-    """Rounded to zero; all ones by 0."""
+    """Rounds to zero; a quotient by 0 is all ones."""
     if not b:
         return -1
     return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
@@ -223,7 +226,7 @@ def test_a_funnel_shift_takes_a_word_out_of_two(left, wrap):
 
 @pytest.mark.parametrize("kind", ["u32", "u64", "s32", "s64"])
 def test_a_field_is_extracted_bit_by_bit(kind):
-    """By the description of PTX: the sign is the field's last bit that is there."""
+    """As in the PTX manual, the sign is the field's last bit that exists."""
     bits = int(kind[1:])
 
     def extracted(a: int, b: int, c: int) -> int:
@@ -268,7 +271,7 @@ def test_bits_are_counted_found_and_reversed(bits):
     for kind in "us":
 
         def place(word: int, kind: str = kind) -> int:
-            """From the top: the first bit that is none of the sign's."""
+            """Returns the highest bit that differs from the sign."""
             other = "0" if kind == "s" and text(word)[0] == "1" else "1"
             return text(word).find(other)
 
@@ -297,7 +300,7 @@ def test_a_table_gives_each_bit_of_three(table):
 @pytest.mark.parametrize(
     ("mask", "base", "offset", "expected"),
     [
-        (0b1011_0100, 2, 1, 2),  # the bit at the base is the first
+        (0b1011_0100, 2, 1, 2),  # the bit at the base counts as the first
         (0b1011_0100, 2, 2, 4),
         (0b1011_0100, 2, 4, 7),
         (0b1011_0100, 2, 5, -1),
@@ -330,7 +333,7 @@ _PERMUTED = {
     "ecr": ([0, 0, 0, 0], [0, 1, 1, 1], [0, 1, 2, 2], [0, 1, 2, 3]),
     "rc16": ([0, 1, 0, 1], [2, 3, 2, 3], [0, 1, 0, 1], [2, 3, 2, 3]),
 }
-"""The table of modes in the description of PTX."""
+"""The table of modes in the PTX manual."""
 _A, _B = 0x83C2_8140, 0x07F6_85A4
 
 
@@ -395,13 +398,13 @@ _VSET: dict[str, Callable[[int, int], int]] = {
 
 
 def part_of(word: int, part: str, kind: str) -> int:
-    """The number in a part of a word."""
+    """Returns the number in a part of a word."""
     place, bits = _PARTS[part]
     return value_of(word >> place, f"{kind[0]}{bits}")
 
 
 def video(name: str, kinds: tuple[str, str, str], sat: bool, shown: str) -> str:
-    """The text of a video instruction with types; ``shown`` is the rest."""
+    """Returns the text of a video instruction with types; ``shown`` is the rest."""
     opcode, _, mode = name.partition(".")
     types = ".".join(kinds)
     return f"{opcode}.{types}{'.sat' * sat}{f'.{mode}' * bool(mode)}{shown}"
@@ -475,7 +478,7 @@ def test_a_video_comparison_is_1_or_0(relation):
 @pytest.mark.parametrize("name", ["vadd", "vsub", "vabsdiff", "vmin", "vmax", "vavrg"])
 @pytest.mark.parametrize("mode", ["", ".sat", ".add"])
 def test_a_packed_video_instruction_computes_each_part(name, count, mode):
-    """All parts, and some of them, taken from either operand."""
+    """All parts, or some of them, selected from either operand."""
     size, letter = 32 // count, "hb"[count == 4]
     source = random.Random(f"{name}{count}")
 
@@ -517,7 +520,7 @@ def test_a_packed_video_instruction_computes_each_part(name, count, mode):
 def test_a_video_product_is_added_to_scaled_and_saturated(scale, saturate):
     shift = int(scale[4:] or 0)
     forms = [
-        # Signs of a, b and c; whether one more is added.
+        # Signs of a, b and c; whether 1 is added
         ("a32, b32.h0, c32.h0, a32", 1, 1, False),
         ("a32, -b32.h0, c32.h0, a32", -1, 1, False),
         ("a32, b32.h0, -c32.h0, a32", -1, 1, False),

@@ -1,4 +1,4 @@
-"""Several PTX texts as one: what is common to all, and what is each text's own."""
+"""Several PTX texts joined into one: names that are shared, and names local to a text."""
 
 import pytest
 
@@ -10,7 +10,7 @@ OTHER = HEAD + ".visible .global .u32 other;\n"
 
 
 def joined(*items, head=HEAD):
-    """The lines of several texts, behind the header."""
+    """Returns the lines of several texts, after the header."""
     lines = join([f"{head}{item}\n" for item in items]).splitlines()
     assert lines[:3] == HEAD.splitlines()
     return [" ".join(line.split()) for line in lines[3:]]
@@ -49,7 +49,7 @@ def test_the_newest_version_and_machine_are_those_of_the_whole(first, second, fo
         (".global .u32 x;", ".global .u32 x$2;"),
         (".global .u32 y, x, z;", ".global .u32 y, x$2, z;"),
         (".global .u32 y[4], x[2][3];", ".global .u32 y[4], x$2[2][3];"),
-        (".global .u32 y = 5, x = 7;", None),  # names behind a first value are seen as well
+        (".global .u32 y = 5, x = 7;", None),  # names after an initializer are found as well
         (".global .align 8 .b8 x[8] = { 1, 2 };", ".global .align 8 .b8 x$2[8] = { 1, 2 };"),
         (".const .u64 p[1] = { x }; .global .u32 x;", ".const .u64 p[1] = { x$2 };"),
         (".global .u32 xx; .global .u32 x; // x", ".global .u32 xx;"),
@@ -88,7 +88,7 @@ def test_a_name_that_all_texts_see_is_never_that_of_a_static_one():
     ],
 )
 def test_operations_are_no_names(line, changed):
-    """A static variable is called as an instruction is."""
+    """A static variable has the name of an instruction."""
     text = ".global .u32 add; .func f() {{ {} }}"
     (_, _, function) = joined(".global .u32 add;", text.format(line))
     assert function == f".func f() {{ {changed} }}"
@@ -97,7 +97,8 @@ def test_operations_are_no_names(line, changed):
 @pytest.mark.parametrize(
     ("first", "second", "lines"),
     [
-        # Functions: a strong definition stays, else the first; what was another one is a declaration of that.
+        # Functions: a strong definition is kept, else the first; other definitions become
+        # declarations of it.
         (
             ".weak .func f() { ret; }", ".visible .func f() { trap; }",
             [".visible .func f();", ".visible .func f() { trap; }"],
@@ -116,7 +117,7 @@ def test_operations_are_no_names(line, changed):
             ".weak .entry k() { ret; }", ".weak .entry k() { trap; }",
             [".weak .entry k() { ret; }"],
         ),
-        # Variables are declared before their definition, and not behind it.
+        # A variable is declared before its definition, not after it.
         (
             ".weak .global .u32 v = 1;", ".visible .global .u32 v = 2;",
             [".extern .global .u32 v;", ".visible .global .u32 v = 2;"],
@@ -126,7 +127,7 @@ def test_operations_are_no_names(line, changed):
             ".extern .global .u32 v;", ".visible .global .u32 v = 2;",
             [".extern .global .u32 v;", ".visible .global .u32 v = 2;"],
         ),
-        # Of one that no text defines there is one declaration, that with the largest alignment.
+        # A variable without a definition has one declaration, the one with the largest alignment.
         (
             ".extern .shared .align 4 .b8 s[];", ".extern .shared .align 16 .b8 s[];",
             [".extern .shared .align 16 .b8 s[];"],

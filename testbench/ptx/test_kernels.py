@@ -1,4 +1,4 @@
-"""The kernels' PTX, parsed and interpreted, against what their text says."""
+"""The kernels' PTX, parsed and interpreted, against the results defined by their text."""
 
 from collections import Counter
 from functools import cache
@@ -17,7 +17,7 @@ from testbench.words import contents
 HERE = cubin("k01_vecadd", "O0").parent
 KERNELS = sorted(path.stem for path in HERE.glob("*.ptx"))
 TAKES_A_FUNCTION = "k12_callprototype_param"
-"""Its parameter is a function's address, which the manifest has for compiled code."""
+"""Kernel whose parameter is a function's address, which the manifest has for compiled code."""
 
 
 @cache
@@ -48,7 +48,8 @@ def wrong(case: Run, level: str, finished: PtxLaunch) -> list[str]:
 )
 def test_interpreted_ptx_leaves_what_its_text_says(name):
     case = RUNS[name]
-    # The level matters where the manifest's arguments depend on it: nowhere but in the kernel that is left out.
+    # The level matters only if the manifest's arguments depend on it, as in the kernel that is
+    # excluded.
     assert {
         len(set(spec.values.values()))
         for spec in case.arguments
@@ -98,7 +99,8 @@ def test_every_kernel_becomes_a_typed_program(kernel):
         names = [item.name for item in (*function.registers, *function.variables)]
         names += [item.name for item in function.body if isinstance(item, PtxLabel)]
         assert [name for name, count in Counter(names).items() if count > 1] == []
-    # Every instruction of the text is there, where it stands: each ends in a semicolon, and so do other statements.
+    # Every instruction of the text is found at its position: each ends in a semicolon, as other
+    # statements do.
     lines = text.splitlines()
     code = [
         item

@@ -1,4 +1,4 @@
-"""``docs/ptx.md`` and the tests that it names."""
+"""``docs/ptx.md`` agrees with the tests that it names."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ MANUAL = Path(__file__).parents[2] / "docs" / "ptx.md"
 
 
 def claims() -> list[tuple[str, list[str]]]:
-    """Rows of the manual's table: a claim, and the tests that pin it."""
+    """Returns the rows of the manual's table: a claim, and the tests that check it."""
     rows = re.findall(r"^\| (.+?) \| ((?:`\w+`(?:, )?)+) \|$", MANUAL.read_text(), re.MULTILINE)
     return [(claim, re.findall(r"`(\w+)`", tests)) for claim, tests in rows]
 

@@ -1,5 +1,6 @@
-"""The PTX interpreter: instructions on chosen numbers, memory, threads together, and what it
-refuses to execute."""
+"""The PTX interpreter: instructions on chosen numbers, memory, interaction of threads, and refused
+instructions.
+"""
 
 import math
 import re
@@ -21,7 +22,9 @@ LONG = (1 << 64) - 1
 
 
 def result(body: str, *values: int, bits: int = 32) -> int:
-    """What one thread computes into r0, or d2 of 64 bits, from values of that width in r1.. or d3.."""
+    """Returns the result of one thread in r0, or d2 of 64 bits, for values of that width in r1.. or
+    d3..
+    """
     step = bits // 8
     names = [f"r{1 + number}" if bits == 32 else f"d{3 + number}" for number in range(len(values))]
     loads = " ".join(
@@ -276,7 +279,7 @@ def test_an_atomic_operation_leaves_its_result_and_returns_what_was_there(operat
         assert words_left(KERNEL + body + END, block=1)[2] == new
 
 
-# Threads together
+# Interaction of threads
 
 
 def test_the_voting_threads_are_the_ones_that_arrive():
@@ -356,7 +359,7 @@ def test_a_spinning_thread_does_not_block_others():
     assert kernel(body) == [1] * 32
 
 
-# What ends a run
+# Errors and ends of a run
 
 RECURSIVE = """.func f () { call f; ret; }
 .func g () { .local .b8 x[100]; call g; ret; }
@@ -470,7 +473,7 @@ CLASSES = {
     "normal": lambda value: value == 0 or LEAST_NORMAL <= abs(value) < math.inf,
     "subnormal": lambda value: 0 < abs(value) < LEAST_NORMAL,
 }
-"""As PTX defines them: zeros are normal."""
+"""Classes of numbers as PTX defines them: zeros are normal."""
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -1,4 +1,4 @@
-"""Scopes and names of a PTX text: what a name means between two braces, and which registers a range has."""
+"""Scopes and names of a PTX text: name lookup in nested scopes, and the registers of a range."""
 
 import pytest
 from lark import Token
@@ -13,14 +13,14 @@ def token(text: str, line: int = 1) -> Token:
 
 
 def register(scope: Scope, name: str) -> PtxRegister:
-    """What a name means, a register."""
+    """Returns the register that a name denotes."""
     found = scope.find(token(name))
     assert isinstance(found, PtxRegister)
     return found
 
 
 def function_scope() -> Scope:
-    """The scope of a function in a module."""
+    """Returns the scope of a function in a module."""
     return Scope(Namer(), Scope(Namer()))
 
 
@@ -90,7 +90,7 @@ def test_a_name_means_what_the_innermost_scope_says():
     ],
 )
 def test_a_scope_has_each_name_once(first, second, message):
-    """A message names the second place and the line of the first."""
+    """The message has the second position and the line of the first."""
     scope = function_scope()
 
     def declare(text: str, line: int) -> None:

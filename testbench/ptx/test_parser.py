@@ -1,4 +1,4 @@
-"""The tree of PTX text."""
+"""The syntax tree of PTX text."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +26,7 @@ _STATEMENTS = (
 
 
 def _leaves(node: Any) -> Iterator[tuple[str, str, int | None, int | None]]:
-    """All that a tree ends in: types, texts and places."""
+    """Yields all leaves of a tree: types, texts and positions."""
     if isinstance(node, Token | Number):
         kind = "NUMBER" if isinstance(node, Number) else node.type
         yield kind, str(node), node.line, node.column
@@ -37,7 +37,7 @@ def _leaves(node: Any) -> Iterator[tuple[str, str, int | None, int | None]]:
 
 @pytest.mark.parametrize("statement", _STATEMENTS)
 def test_an_instruction_of_one_token_is_what_the_grammars_rule_makes_of_its_parts(statement: str):
-    """A comment before the semicolon keeps it from being one token, and changes no place."""
+    """A comment before the semicolon prevents the one-token form, and changes no position."""
     one, apart = (
         parse(f".func f\n{{\n  {text}\n}}")
         for text in (statement, statement.replace(";", "/* */;"))
@@ -66,8 +66,9 @@ PLACES = """\
 
 
 def test_everything_of_a_function_knows_its_line_and_column():
-    """A block under a guard is skipped by a branch at the guard. A body that does not end ends where it stopped, or
-    else where the function's name is."""
+    """A block under a guard is skipped by a branch at the guard's position. A body without an end
+    instruction ends at its last statement, or else at the function's name.
+    """
     functions = parse_ptx(PLACES, "places.ptx").functions
     assert {name: (each.line, each.column) for name, each in functions.items()} == {
         "callee": (4, 21), "empty": (5, 9), "k": (6, 17),
@@ -85,7 +86,7 @@ def test_everything_of_a_function_knows_its_line_and_column():
         "empty": [("ret", 5, 9)],
         "k": [
             ("mov", 9, 5), ("setp", 9, 25), ("bra", 10, 6), ("add", 11, 9), ("mov", 13, 7), ("add", 14, 7),
-            ("add", 14, 7),  # of the expression
+            ("add", 14, 7),  # position of the expression
             ("ret", 14, 7),
         ],
     }  # fmt: skip

@@ -1,4 +1,6 @@
-"""Where the PTX interpreter places a program: variables, arguments, functions; and what special registers read."""
+"""Memory layout of a program in the PTX interpreter: variables, arguments, functions; and values of
+special registers.
+"""
 
 import pytest
 
@@ -29,7 +31,7 @@ def test_shared_variables_of_a_kernel_come_first_and_those_without_a_size_last()
     at = launch.addresses
     assert [at["s0"], at["s1"], at["d"]] == [0, 8, 32]
     assert (launch.shared, launch.dynamic) == (72, 40)
-    assert at["other"] == 32  # nowhere
+    assert at["other"] == 32  # has no address
     other = place(module_of(body), entry="l")
     assert (other.addresses["other"], other.shared) == (0, 100)
 

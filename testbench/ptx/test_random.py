@@ -1,4 +1,5 @@
-"""Random PTX texts with control flow of every kind, calls and scopes: the interpreter leaves what Python computes.
+"""Random PTX texts with control flow of every kind, calls and scopes: the interpreter's results
+equal Python's.
 
 The tests of the compiler run the same texts compiled.
 """

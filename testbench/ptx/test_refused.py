@@ -1,7 +1,8 @@
-"""What is refused of PTX by name: instructions of later machines, textures, targets, functions declared otherwise.
+"""PTX that is refused by name: instructions of later machines, textures, targets, inconsistent
+function declarations.
 
-Machines are those of the *Target ISA Notes* in the description of PTX, which NVIDIA's assembler of 11.8 confirms as far
-as it knows them.
+Machines are those of the *Target ISA Notes* in the PTX manual; NVIDIA's assembler of CUDA 11.8
+agrees for all that it supports.
 """
 
 import re

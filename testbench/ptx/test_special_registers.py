@@ -1,4 +1,4 @@
-"""Special registers: those that the description of PTX has, and how wide they are."""
+"""Special registers of the PTX manual, and their widths."""
 
 import pytest
 
@@ -17,7 +17,7 @@ OLD = [(name, 16) for name in ("tid.x", "ntid.y", "ctaid.z", "nctaid.x", "gridid
 
 
 def read(name: str, width: int):
-    """What mov reads of a register into one of so many bits."""
+    """Returns what mov reads of a special register into a register of ``width`` bits."""
     text = f".entry k() {{ .reg .b{width} r; mov.u{width} r, %{name}; ret; }}"
     return instructions(text)[0].operands[1]
 
@@ -27,7 +27,9 @@ def read(name: str, width: int):
     [*((name, 32) for name in NARROW), *((name, 64) for name in WIDE), *OLD],
 )
 def test_a_special_register_is_read_in_its_width(name, width):
-    """Those of blocks and threads also in 16 bits, as before PTX 2.0; the fourth element of one is 0."""
+    """Registers of blocks and threads can also be read in 16 bits, as before PTX 2.0; their fourth
+    element is 0.
+    """
     found = read(name, width)
     spelled, _, component = name.partition(".")
     expected = PtxImmediate(0) if component == "w" else PtxSpecialRegister(spelled, component)

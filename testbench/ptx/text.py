@@ -1,4 +1,4 @@
-"""Short PTX programs for tests, and what they leave in memory."""
+"""Short PTX programs for tests, and the memory that they leave."""
 
 from collections.abc import Sequence
 
@@ -15,23 +15,27 @@ from testbench.ended import on_warps
 from testbench.words import contents
 
 HEADER = ".version 7.8\n.target sm_50\n.address_size 64\n"
-"""What a module begins with."""
+"""Header of a module."""
 KERNEL = """.visible .entry k(.param .u64 o)
 { .reg .pred p, q; .reg .b16 h<8>; .reg .b32 t, r<16>; .reg .b64 d<16>;
   ld.param.u64 d0, [o]; mov.u32 t, %tid.x; mul.wide.u32 d1, t, 4; add.u64 d1, d0, d1;
 """
-"""The beginning of an entry: d0 is the buffer's address, d1 that of the thread's own word, t the thread's number."""
+"""Start of an entry: d0 is the buffer's address, d1 that of the thread's own word, t the thread's
+number.
+"""
 END = " st.global.u32 [d1], r0; ret; }\n"
-"""The end of an entry: every thread stores r0 as its own word."""
+"""End of an entry: every thread stores r0 as its own word."""
 
 
 def module_of(text: str, header: str = HEADER) -> PtxModule:
-    """A module of text without its header."""
+    """Returns the module of a text, which has no header."""
     return parse_ptx(header + text, "t.ptx")
 
 
 def complaint(text: str, header: str = HEADER) -> str:
-    """The message that refuses a module, given without its header: ``line:column: what``, lines counted without it."""
+    """Returns the message that refuses a text without header: ``line:column: message``, lines
+    counted in the text.
+    """
     try:
         module_of(text, header)
     except ProgramError as error:
@@ -42,32 +46,36 @@ def complaint(text: str, header: str = HEADER) -> str:
 
 
 def placed(text: str, words: Sequence[int] = (0,) * 64, block: int = 32) -> PtxLaunch:
-    """A launch of a module whose entry takes a buffer of 32-bit words."""
+    """Returns a launch of a module whose entry takes a buffer of 32-bit words."""
     content = b"".join((word & 0xFFFF_FFFF).to_bytes(4, "little") for word in words)
     return place(module_of(text), [Buffer("o", content)], block=(block, 1, 1))
 
 
 def words_left(text: str, words: Sequence[int] = (0,) * 64, block: int = 32) -> list[int]:
-    """The buffer after the module ran on it."""
+    """Returns the buffer after a run of the module."""
     launch = placed(text, words, block)
     run(launch, max_instructions=1_000_000)
     return contents(launch, "o")
 
 
 def kernel(body: str, before: str = "", block: int = 32, words: int = 64) -> list[int]:
-    """What the threads leave that run a body: the word of each."""
+    """Returns the word that each thread stores after a body."""
     return words_left(before + KERNEL + body + END, (0,) * words, block)[:block]
 
 
 def refused(body: str, before: str = "") -> str:
-    """The message that refuses a body, without its column: lines count from 1 in the body."""
+    """Returns the message that refuses a body, without its column; lines are counted from 1 in the
+    body.
+    """
     line, _, what = complaint(f"{before}\n{KERNEL}\n{body}\n ret; }}").split(":", 2)
     first = f"{before}\n{KERNEL}\n".count("\n") + 1
     return f"{int(line) - first + 1}:{what}"
 
 
 def left_everywhere(text: str, threads: int) -> list[int]:
-    """The words that threads leave, the same of the program interpreted and compiled on the warp model."""
+    """Returns the words that threads store, after the check that the interpreter and the warp model
+    agree.
+    """
     buffer = Buffer("o", bytes(4 * threads))
     interpreted = place(parse_ptx(text, "t.ptx"), [buffer], block=(threads, 1, 1))
     run(interpreted, max_instructions=1_000_000)
@@ -78,7 +86,7 @@ def left_everywhere(text: str, threads: int) -> list[int]:
 
 
 def instructions(text: str, function: str = "k", header: str = HEADER) -> list[PtxInstruction]:
-    """The instructions of a function."""
+    """Returns the instructions of a function."""
     return [
         item
         for item in module_of(text, header).functions[function].body or ()

@@ -1,1 +1,1 @@
-"""Assembler, disassembler, cubins, schedules."""
+"""Tests of assembler, disassembler, object files, linker and schedules."""

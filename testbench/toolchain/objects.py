@@ -1,4 +1,4 @@
-"""Object files made by hand."""
+"""Builders of object files for tests."""
 
 from sim.toolchain.cubin.nvinfo import Record, encode
 from sim.toolchain.cubin.object_file import (
@@ -29,7 +29,9 @@ def section(
     registers: int = 0,
     barriers: int = 0,
 ) -> Section:
-    """A section with its content, or of so many bytes that the file does not have."""
+    """Returns a section with its content, or with a size and no bytes in the file if ``content`` is
+    a number.
+    """
     flags = next((flags for prefix, flags in _FLAGS.items() if name.startswith(prefix)), 0)
     empty = isinstance(content, int)
     return Section(
@@ -46,7 +48,7 @@ def section(
 
 
 def records(name: str, *entries: Record) -> Section:
-    """A section of records."""
+    """Returns a section of ``.nv.info`` records."""
     content = encode(entries)
     return Section(name, SectionKind.CUDA_INFO, 0, content, len(content), 1)
 
@@ -54,7 +56,7 @@ def records(name: str, *entries: Record) -> Section:
 def function(
     name: str, place: int = 0, section: str | None = None, *, entry: bool = False
 ) -> Symbol:
-    """A function, by default in a section of its own."""
+    """Returns the symbol of a function, by default in a section of its own."""
     home = section or f".text.{name}"
     other = Symbol.ENTRY if entry else 0
     return Symbol(name, SymbolKind.FUNCTION, Binding.GLOBAL, home, place, 8, other)
@@ -67,7 +69,7 @@ def variable(
 
 
 def shared(name: str, section: str, alignment: int, size: int) -> Symbol:
-    """A shared variable of a relocatable file, the value of which is its alignment."""
+    """Returns the symbol of a shared variable in a relocatable file, whose value is its alignment."""
     kind = SymbolKind.CUDA_OBJECT
     return Symbol(name, kind, Binding.LOCAL, section, alignment, size, Symbol.SHARED)
 
@@ -77,7 +79,7 @@ def of_section(name: str) -> Symbol:
 
 
 def object_file(sections: list[Section], *symbols: Symbol, relocatable: bool = False) -> ObjectFile:
-    """A file called x; symbols are numbered from 1."""
+    """Returns an object file named x; symbols are numbered from 1."""
     return ObjectFile(
         "x", {section.name: section for section in sections}, (NULL, *symbols), relocatable
     )

@@ -1,4 +1,4 @@
-"""The language of the assembler: what its statements make."""
+"""The assembly language: the output for each of its statements."""
 
 import re
 import textwrap
@@ -22,7 +22,7 @@ from sim.toolchain.module import EntryParameter, Module, Patch, PatchKind, Progr
 
 
 def module(text: str) -> Module:
-    """The program, by way of a written file."""
+    """Assembles a program, writes the file and reads it again."""
     return load(read_object(write_object(assemble(text, "test.sass")), "test.sass"))
 
 
@@ -79,7 +79,9 @@ def test_comments_and_line_ends():
 
 
 def test_labels_go_by_their_group():
-    """A label before a group's first instruction stands for the group, others for their instruction."""
+    """A label before a group's first instruction has the group's address, others that of their
+    instruction.
+    """
     made = module(".kernel k\nA: BRA A\nB: BRA B\nC: BRA C\nD: BRA D\nE: BRA F\nF:")
     assert texts(made)[:6] == [
         "BRA 0x0",
@@ -367,7 +369,7 @@ def test_a_closed_end_is_left_alone():
 
 
 def test_a_name_means_the_nearest_thing():
-    """Labels belong to their kernel, so two kernels may have the same."""
+    """Labels are local to their kernel, so that two kernels may use the same name."""
     made = module(".kernel a\nL: BRA L\n.kernel b\nNOP\nL: BRA L")
     assert texts(made)[0] == "BRA 0x0" and "BRA 0x50" in texts(made)
 

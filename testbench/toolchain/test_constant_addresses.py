@@ -1,4 +1,4 @@
-"""Constants by generic address: pointers to them, in code and in data, on every engine."""
+"""Generic addresses of constants: pointers to them, in code and in data, on every engine."""
 
 import struct
 from dataclasses import replace
@@ -30,7 +30,9 @@ TABLE, OTHER, LARGE = (3, 1, 4, 1, 5, 9, 2, 6), (10, 20, 30, 40, 50, 60, 70, 80)
 
 
 def path(level: str) -> Path:
-    """The kernel as NVIDIA's assembler made it: optimised or not, for a debugger (-g), to be linked (-c)."""
+    """Returns the kernel from NVIDIA's assembler: optimised or not, for a debugger (-g), or to be
+    linked (-c).
+    """
     return DATA / f"constant_pointers.{level}.cubin"
 
 
@@ -39,7 +41,7 @@ def launch_of(module: Module) -> Launch:
 
 
 def expected() -> list[int]:
-    """What the PTX says of each thread: eight words."""
+    """Returns the results that the PTX defines for each thread: eight words."""
     words = []
     for t in range(THREADS):
         i, constant = t % 8, t % 2 == 0
@@ -76,7 +78,7 @@ def test_pointers_to_constants_on_the_hardware():
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_bank_has_one_place_in_memory(level):
-    """That of the driver's words, and that of the launch descriptor."""
+    """The words of the driver and of the launch descriptor have the same address."""
     launch = launch_of(read_cubin(path(level)))
     base, size = launch.memory.regions[bank_name(SHARED_BANK)]
     low, high = DRIVER_WORDS["CONSTANTS_LOW"], DRIVER_WORDS["CONSTANTS_HIGH"]
@@ -169,7 +171,9 @@ def test_a_listing_keeps_generic_addresses(level):
 
 
 def test_a_relocatable_file_knows_the_size_of_the_bank():
-    """By a symbol that is in no section; how large the linked bank is, not what the symbol says."""
+    """The size of the linked bank is in a symbol without a section, whatever that symbol's own size
+    is.
+    """
     file = read_object(path("relocatable").read_bytes(), "file")
     ((index, symbol),) = [
         (index, symbol)
@@ -187,7 +191,7 @@ def test_a_relocatable_file_knows_the_size_of_the_bank():
 
 
 def test_an_offset_in_the_bank_is_no_address():
-    """Relocations to plain numbers are places in the bank, in relocatable files and in complete ones."""
+    """Relocations to plain numbers are offsets in the bank, in relocatable and in complete files."""
     for level in ("O3", "relocatable"):
         file = read_object(path(level).read_bytes(), "file")
         section = file.sections[".nv.constant3"]

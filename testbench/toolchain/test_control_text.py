@@ -1,4 +1,4 @@
-"""Control codes as text: each part, what it is when it is left out, and what is refused."""
+"""Control codes as text: each part, its default, and refused values."""
 
 import pytest
 from lark import Token
@@ -8,7 +8,7 @@ from sim.toolchain.assembly.control_text import control_text, read_control
 from sim.toolchain.assembly.source import SourceError
 
 NONE = 7
-"""No scoreboard."""
+"""Code for no scoreboard."""
 
 
 def read(text: str, reuse: int = 0) -> ControlCode:

@@ -1,4 +1,4 @@
-"""What is read of cubins: complete ones, relocatable ones, and files that are none."""
+"""The cubin reader: complete files, relocatable files, and invalid files."""
 
 from dataclasses import replace
 from io import BytesIO
@@ -34,7 +34,7 @@ ALL = [*CUBINS, *sorted(DATA.glob("toolchain_*.cubin"))]
 
 
 def texts(module: Module) -> dict[int, str]:
-    """The code of a module by address, as it is in the file."""
+    """Returns the code of a module by address, as it is in the file."""
     return {address: spell(word, address) for address, word, _ in instructions(module.code.content)}
 
 
@@ -44,7 +44,9 @@ def program(name: str) -> Module:
 
 @pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_every_program_is_read(path):
-    """Against the file's own bytes: the code, the kernel's registers, its parameters, and shared memory."""
+    """The file's own bytes are the reference for code, the kernel's registers, its parameters, and
+    shared memory.
+    """
     module = read_cubin(path)
     kernel = module.kernel()
     with path.open("rb") as stream:
@@ -81,7 +83,7 @@ def test_a_kernels_stack_and_local_memory_are_those_of_its_functions(name, local
 
 
 def test_recursion_has_every_frame_once():
-    """The file does not know the stack of a recursive function: its size says 0xffffffff."""
+    """The file has no stack size for a recursive function: it is 0xffffffff."""
     assert program("k08_fib_recursion.O3").kernel().local == 8
 
 
@@ -122,7 +124,7 @@ def test_several_kernels_lie_behind_each_other():
 
 
 def test_variables_and_their_addresses_in_data():
-    """Initialised variables, then zeroed ones; pointers among them wait for addresses."""
+    """Initialized variables precede zeroed ones; pointers in them are filled in at launch."""
     module = read_cubin(TWO_KERNELS)
     assert module.data.symbols == {"pt": 0, "pc": 8, "seeded": 16, "big": 32, "counter": 72}
     assert module.data.content[16:28] == bytes((1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0))
@@ -163,7 +165,7 @@ def test_relocatable_calls_are_patches_to_functions():
 
 
 def test_relocatable_shared_variables_get_their_places():
-    """A static array at 0, the one without a size behind it: as in the complete file."""
+    """A static array is at 0, the array without a size after it: as in the complete file."""
     found = [
         text
         for text in texts(read_cubin(DYNAMIC_SHARED)).values()
@@ -182,7 +184,7 @@ def test_relocatable_shared_variables_get_their_places():
 
 
 def test_relocatable_constants_and_common_shared_memory_get_their_places():
-    """Bank 3 by name and offset; a function's shared array lies before each kernel's own."""
+    """Constants in bank 3 by name and offset; a function's shared array precedes each kernel's own."""
     module = read_cubin(TWO_KERNELS_RELOCATABLE)
     alpha, beta = module.kernels["alpha"], module.kernels["beta"]
     found = texts(module)
@@ -198,7 +200,7 @@ def test_relocatable_constants_and_common_shared_memory_get_their_places():
 
 
 def test_relocatable_jump_tables_have_a_wrapped_offset():
-    """The assembler adds 0x8000 to the index and takes it off the constant's offset."""
+    """The assembler adds 0x8000 to the index and subtracts it from the constant's offset."""
     path = DATA / "toolchain_switch.relocatable.cubin"
     assert "LDC R0, c[0x2][R0+-0x8000]" in texts(read_cubin(path)).values()
 
@@ -248,7 +250,9 @@ EXIT
 
 
 def test_a_written_file_has_what_is_not_loaded_before_what_is_read_before_what_is_written():
-    """What has no bytes stands last; a program header names each of the two parts that are loaded, and their rights."""
+    """Sections without bytes are last; a program header describes each of the two loaded parts and
+    its permissions.
+    """
     content = write_object(assemble(SECTIONS, "t"))
     elf = ELFFile(BytesIO(content))
     groups = []
@@ -283,7 +287,7 @@ def test_a_written_file_has_what_is_not_loaded_before_what_is_read_before_what_i
 
 
 def test_a_section_that_names_no_alignment_has_one_of_a_byte():
-    """0 and 1 mean the same in a file."""
+    """0 and 1 are equivalent in a file."""
     content = bytearray(write_object(assemble(SECTIONS, "t")))
     elf = ELFFile(BytesIO(content))
     (index,) = (n for n, each in enumerate(elf.iter_sections()) if each.name == ".mine")
@@ -357,7 +361,7 @@ def test_files_that_cannot_be_read(path):
 )
 @example(TWO_KERNELS, [], 64)
 def test_damaged_files_are_read_or_refused(path, changes, length):
-    """For any file there is a program or one line with the reason why not."""
+    """Every file is read as a program or refused with a message of one line."""
     content = bytearray(path.read_bytes())
     for at, value in changes:
         content[at % len(content)] = value
@@ -373,7 +377,7 @@ DEBUG = DATA / "debug_stack.cubin"
 
 
 def test_a_stack_that_the_file_does_not_know_is_no_size():
-    """The hint says 0xffffffff, which is not known: the launch has the default."""
+    """The size 0xffffffff is unknown: the launch has the default."""
     assert b"\x04\x1e\x04\x00\xff\xff\xff\xff" in DEBUG.read_bytes()
     module = read_cubin(DEBUG)
     assert module.kernel().crs == 0
@@ -386,7 +390,9 @@ def chain(steps: int, value: int) -> int:
 
 @pytest.mark.parametrize("model", [on_threads, on_warps], ids=["threads", "warps"])
 def test_a_debugger_s_shared_array_may_lie_behind_its_section(model):
-    """Recursion, and an array of dynamic shared memory, as they are in the PTX beside the file."""
+    """The kernel has recursion and an array of dynamic shared memory, as in the PTX beside the
+    file.
+    """
     launch = model(prepare(read_cubin(DEBUG), [Buffer("out", bytes(128))], dynamic_shared=128))
     expected = [31 - t + 3 * (31 - t) + chain(t % 8, t) & 0xFFFF_FFFF for t in range(32)]
     assert contents(launch, "out") == expected

@@ -1,4 +1,4 @@
-"""Constants and variables of an object file as text: directives, alignments, names, addresses."""
+"""Listings of an object file's constants and variables: directives, alignments, names, addresses."""
 
 import pytest
 
@@ -16,13 +16,13 @@ DATA = ".nv.global.init"
 
 
 def lines(made: Section, *symbols: Symbol, labels: dict[int, str] | None = None) -> list[str]:
-    """Of all bytes of a section, without the blanks before them."""
+    """Returns the lines for all bytes of a section, without indentation."""
     file = object_file([made, section(".nv.constant3", bytes(16), 4)], *symbols)
     return [line.strip() for line in data_lines(file, made, 0, made.size, labels or {})]
 
 
 def memory(made: Section, *symbols: Symbol, directive: str = ".global") -> list[str]:
-    """The directives of a section, without the values."""
+    """Returns the directives of a section, without the values."""
     file = object_file([made], *symbols)
     return [line for line in memory_lines(file, made, directive, {}) if not line.startswith(" ")]
 
@@ -44,7 +44,7 @@ def memory(made: Section, *symbols: Symbol, directive: str = ".global") -> list[
     ],
 )
 def test_bytes_are_words_where_they_are_whole_ones_and_many_zeros_a_number(content, text):
-    """Four values a line; zeros are one number from 32 bytes on."""
+    """A line has four values; zeros are one number from 32 bytes on."""
     assert lines(section(DATA, content)) == text
 
 
@@ -90,7 +90,7 @@ def test_addresses_among_other_bytes_stay_at_their_places(data):
 
 
 def test_an_address_goes_by_the_last_name_before_it_in_a_section():
-    """A relocation that names the section itself, with a place in it."""
+    """The relocation names the section itself, with an offset."""
     symbols = (
         of_section(DATA), variable("first", DATA, 0, 8), variable("last", DATA, 8, 8),
         variable("other", ".nv.global", 4),
@@ -126,7 +126,9 @@ def test_an_address_of_a_constant_is_generic_where_the_kind_says_so():
 
 
 def test_variables_are_in_the_order_of_their_places_with_what_is_between_them():
-    """Padding is left out, bytes that are nobody's and not zero get a name; of two at one place the longer stays."""
+    """Padding is omitted, and nonzero bytes outside of all variables get a name; of two variables
+    at one address the longer one is listed.
+    """
     content = bytes(4) + b"\1" * 4 + bytes(8) + b"\2" * 4 + bytes(4) + b"\3"
     symbols = (
         variable("b", DATA, 8, 8), variable("inner", DATA, 10, 2), variable("a", DATA, 0, 4),
@@ -139,7 +141,7 @@ def test_variables_are_in_the_order_of_their_places_with_what_is_between_them():
 
 
 def test_the_end_of_a_bank_stays_though_it_is_nobodys():
-    """The size of a bank is known by it; so it is with a bank without variables."""
+    """It defines the size of the bank; the same applies to a bank without variables."""
     made = section(".nv.constant2", bytes(12), 4)
     assert memory(made, variable("a", ".nv.constant2", 0, 4), directive=".const 2") == [
         ".const 2 a", ".const 2 align 4",

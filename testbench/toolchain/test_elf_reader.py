@@ -1,4 +1,4 @@
-"""ELF files made by hand, field by field as the ELF specification has them, and what is read of them."""
+"""The ELF reader on files made by hand, field by field as in the ELF specification."""
 
 import struct
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ TEXT, NAMES, SYMBOLS, STRINGS = 1, 2, 3, 4
 
 @dataclass
 class Made:
-    """A section header; places in the file and of the name are found when it is written."""
+    """A section header; the offsets in the file and of the name are computed when it is written."""
 
     name: bytes
     kind: int
@@ -33,7 +33,9 @@ def symbol(name: int, info: int, other: int, section: int, value: int = 0, size:
 
 
 def usual() -> list[Made]:
-    """Sections 1 to 4 of a file with a function, a variable, and one of its own in a section of 0x20 bytes."""
+    """Returns sections 1 to 4 of a file with a function, a variable, and a shared variable in a
+    section of 0x20 bytes.
+    """
     symbols = [
         symbol(0, 0, 0, 0),
         symbol(1, 0x12, 0x10, TEXT, 0, 0x20),
@@ -50,7 +52,7 @@ def usual() -> list[Made]:
 
 
 def file(sections: list[Made], cut: int = 0, **header: int) -> bytes:
-    """The bytes of a file, with other values in its header."""
+    """Returns the bytes of a file, with other values in its header."""
     names = b"\0" + b"".join(made.name + b"\0" for made in sections)
     sections[NAMES - 1].content = names
     content = bytearray(64)

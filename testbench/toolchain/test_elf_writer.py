@@ -1,4 +1,4 @@
-"""A written ELF file compared with the one that NVIDIA's tools wrote of the same program."""
+"""ELF files of the writer, compared with those of NVIDIA's tools for the same program."""
 
 from io import BytesIO
 from pathlib import Path
@@ -22,11 +22,11 @@ FILES = [
     ),
 ]
 STRINGS = (".shstrtab", ".strtab")
-"""NVIDIA's have names of sections that the file has lost."""
+"""String tables; those of NVIDIA's files have names of sections that were removed."""
 
 
 def tables(content: bytes) -> dict[str, dict[str, object]]:
-    """The section table, with names in place of the numbers of sections and of strings."""
+    """Returns the section table, with names instead of the numbers of sections and of strings."""
     elf = ELFFile(BytesIO(content))
     names = [each.name for each in elf.iter_sections()]
     return {
@@ -43,7 +43,9 @@ def tables(content: bytes) -> dict[str, dict[str, object]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_written_file_has_the_headers_and_sections_of_nvidias_file(path):
-    """All fields but names and places, and the sizes of tables of strings; relocations may be in another order."""
+    """Names, offsets and sizes of string tables may differ, and relocations may be in another
+    order.
+    """
     theirs = path.read_bytes()
     ours = write_object(read_object(theirs, "x"))
     elves = [ELFFile(BytesIO(content)) for content in (ours, theirs)]
@@ -72,7 +74,7 @@ EXIT"""
 
 @pytest.mark.parametrize("path", [None, *FILES], ids=lambda path: path.stem if path else "odd")
 def test_sections_are_one_behind_the_other_and_only_padding_is_between(path):
-    """Up to the section table, the segment table, and the end."""
+    """That includes the section table, the segment table, and the end of the file."""
     file = read_object(path.read_bytes(), "x") if path else assemble(ODD, "x")
     content = write_object(file)
     elf = ELFFile(BytesIO(content))
@@ -105,7 +107,9 @@ def test_each_text_is_once_in_its_table(path):
 
 
 def test_what_belongs_to_no_function_of_the_file_names_none():
-    """Code of which there is no symbol has its registers alone, a bank of a kernel that is elsewhere names no code."""
+    """Code without a symbol has only its register count; a bank of a kernel that is in another file
+    refers to no code.
+    """
     code = section(".text.k", bytes(32), 32, registers=7, barriers=5)
     file = object_file([code, section(".nv.constant2.other", bytes(4), 4)])
     elf = ELFFile(BytesIO(write_object(file)))

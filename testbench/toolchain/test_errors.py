@@ -1,4 +1,4 @@
-"""Every message about wrong text, and what the commands do with bad input."""
+"""Every message about invalid text, and the reactions of the commands to invalid input."""
 
 import re
 
@@ -38,7 +38,7 @@ def test_an_error_in_a_text_is_at_its_place_or_where_nothing_is_known_at_the_beg
 
 
 def test_a_part_of_a_token_is_behind_its_beginning():
-    """Columns are counted from 1, also where the token's own is not known."""
+    """Columns are counted from 1, also if the column of the token is unknown."""
     token = Token("NAME", "R1.reuse", line=7, column=3)
     part = part_of(token, "SUFFIX", "reuse", 3)
     assert (part, part.type, part.line, part.column) == ("reuse", "SUFFIX", 7, 6)
@@ -64,7 +64,7 @@ def message(text: str) -> str:
             "ISETP.GE lacks a modifier: expected .AND, .OR, .U32, .X, .XOR",
         ),
         ("NOP NOP", 5, "NOP is not defined"),
-        # numbers of operands
+        # number of operands
         ("IADD R0, R1", 1, "IADD takes 3 operands, not 2"),
         ("MOV R0, R1, 0x1, R2", 1, "MOV takes 2 to 3 operands, not 4"),
         ("CCTL.IVALL [R0]", 1, "CCTL.IVALL takes 0 operands, not 1"),
@@ -307,8 +307,9 @@ ANY_TOKEN = st.one_of(
 @settings(max_examples=150)
 @given(st.lists(st.tuples(st.integers(0, len(TOKENS) - 1), ANY_TOKEN), min_size=1, max_size=3))
 def test_damaged_text_is_assembled_or_refused(changes):
-    """For any text there is a file that can be read again, or one line with the place of the
-    error."""
+    """Every text is assembled to a file that can be read again, or refused with one line that has
+    the position of the error.
+    """
     tokens = TOKENS.copy()
     for at, token in changes:
         tokens[at] = token

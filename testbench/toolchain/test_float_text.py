@@ -1,4 +1,6 @@
-"""Floating-point numbers as text: bits of IEEE 754 formats, and texts as NVIDIA's disassembler has them."""
+"""Floating-point numbers as text: bits of IEEE 754 formats, and the spelling of NVIDIA's
+disassembler.
+"""
 
 import struct
 

@@ -1,4 +1,6 @@
-"""Several relocatable files as one: which definitions stay, where sections lie, and what gets other numbers."""
+"""Several relocatable files joined into one: which definitions are kept, positions of sections, and
+new numbers.
+"""
 
 import pytest
 
@@ -225,7 +227,7 @@ def test_references_go_with_their_places_and_their_symbols():
     assert (called.offset, called.kind, names[called.symbol], called.addend) == (8, 43, "f", 5)
     place, pointer = whole.sections[".nv.global.init"].relocations
     assert (place.offset, place.kind, place.addend) == (16 + 4, 2, None)
-    # A section that is not first under its name is a variable there.
+    # A section that is not the first one of its name is a variable there.
     moved = whole.symbols[place.symbol]
     assert moved == Symbol(".nv.global.init$2", SymbolKind.OBJECT, LOCAL, ".nv.global.init", 16)
     assert (pointer.offset, names[pointer.symbol], pointer.addend) == (16, "f", 7)
@@ -288,7 +290,9 @@ def own_bank(function: str, content: bytes) -> Section:
 
 
 def test_what_is_of_a_renamed_function_has_its_new_name():
-    """Its bank, the symbols of its sections, and references to them; a place in it stays what it is."""
+    """Its bank, the symbols of its sections, and references to them are renamed; an offset in it
+    does not change.
+    """
     of_code = Symbol(".text.f", SymbolKind.SECTION, LOCAL, ".text.f")
     of_bank = Symbol("table", SymbolKind.OBJECT, LOCAL, ".nv.constant2.f", 4, 4)
     files = [
@@ -351,7 +355,9 @@ def test_a_section_of_one_function_is_in_one_file_alone():
 
 
 def test_a_file_may_define_what_others_define_for_themselves():
-    """Global in one file and local in another is no second definition; a weak one behind it neither."""
+    """A symbol that is global in one file and local in another is defined once; a later weak
+    definition is ignored.
+    """
     whole = joined(
         file("a", [code("f", b"\1" * 32)], function("f", LOCAL)),
         file("b", [code("f", b"\2" * 32)], function("f", GLOBAL)),
@@ -364,7 +370,9 @@ def test_a_file_may_define_what_others_define_for_themselves():
 
 
 def test_records_of_dropped_and_lost_functions_are_those_of_the_function_that_stays():
-    """A file's records without a section of them in the first file; a record of no symbol of the whole is left out."""
+    """The first file has no section of records, the second one has. A record whose symbol is
+    dropped is left out.
+    """
     sized = [Record.sized(Attribute.FRAME_SIZE, (number, 16 * number)) for number in (1, 2)]
     lost = Symbol("lost", SymbolKind.FUNCTION, LOCAL, ".debug_code")
     whole = joined(

@@ -1,4 +1,6 @@
-"""How far apart instructions stand: a reader from what it reads, a writer from an earlier one, and what comes next."""
+"""Distances between instructions: from a result to its reader, between two writers, and to the next
+instruction.
+"""
 
 from itertools import product
 
@@ -37,14 +39,14 @@ def made(word) -> Operation:
     ("producer", "consumer", "resource", "cycles"),
     [
         ("IADD", "IADD", R4, 6),
-        ("IADD", "LDG", R4, 2),  # what reads late
+        ("IADD", "LDG", R4, 2),  # operands that are read late
         ("IADD", "I2I", R4, 2),
         ("IADD", "DADD", R4, 2),
         ("IADD", "BRX", R4, 7),
         ("IADD", "JMX", R4, 7),
         ("IADD", "BAR", R4, 13),
         ("IADD", "R2P", R4, 13),
-        ("P2R", "IADD", R4, 15),  # predicates to a register
+        ("P2R", "IADD", R4, 15),  # predicates copied to a register
         ("IMUL", "IADD", R4, 15),  # products
         ("IMUL", "BRX", R4, 15),
         ("IMUL", "IADD", CC, 15),
@@ -59,7 +61,7 @@ def test_a_reader_stands_so_many_cycles_behind_what_it_reads(producer, consumer,
 
 
 def test_condition_codes_are_read_soon_by_sums_later_by_logic_and_last_by_branches():
-    """Of every pair of instructions."""
+    """Every pair of instructions is checked."""
     names = {*CARRY_MAKERS, *CARRY_TAKERS, *BETWEEN, *ZERO_MAKERS, "FADD", "I2I"}
     for producer, consumer in product(names, names | {"BRA"}):
         if (producer in CARRY_MAKERS and consumer in CARRY_TAKERS) or (
@@ -100,9 +102,9 @@ def test_a_result_of_fixed_latency_is_written_so_many_cycles_after_its_issue(
             "IADD",
             R4,
             10,
-        ),  # its result comes in cycle 15, the other's 6 cycles after its issue
+        ),  # its result is written in cycle 15, the other's 6 cycles after its issue
         ("IADD", "P2R", R4, 1),
-        ("P2R", "LDG", R4, 15),  # the other's result may come at any time
+        ("P2R", "LDG", R4, 15),  # the other's result may be written at any time
         ("IADD", "LDG", R4, 6),
         ("IADD", "IMUL", R4, 6),
         ("ISETP", "ISETP", P2, 1),

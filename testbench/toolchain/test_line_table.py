@@ -1,4 +1,6 @@
-"""Lines of the source in a cubin, compared with the `.loc` statements of the PTX that the same compiler wrote."""
+"""Line tables of cubins, compared with the `.loc` statements of the PTX that the same compiler
+wrote.
+"""
 
 import re
 from pathlib import Path
@@ -64,7 +66,7 @@ LINES = {
 
 
 def content_of(source: str) -> bytes:
-    """The cubin of a source with a debugger's table."""
+    """Returns the cubin of a source, with a debugger's line table."""
     try:
         return cubin_of_ptx(ptx_of_cuda(source, "main.cu", debug=True), "-g")
     except CompilerError as error:
@@ -72,13 +74,13 @@ def content_of(source: str) -> bytes:
 
 
 def changes(lines: dict[int, tuple[str, int]]) -> dict[int, tuple[str, int]]:
-    """The places of the first instructions of each line, and those lines."""
+    """Returns the address at which each run of one line begins, and its line."""
     before = INSTRUCTION_BYTES
     return {pc: line for pc, line in sorted(lines.items()) if lines.get(pc - before) != line}
 
 
 def test_a_line_has_the_name_of_its_file_and_the_place_of_its_function(tmp_path):
-    """Files of ``#line``, and two kernels, each of which has addresses from 0 in the table."""
+    """Files are named by ``#line``; each of the two kernels has addresses from 0 in the table."""
     path = tmp_path / "two.cubin"
     path.write_bytes(content_of(FIRST + SECOND))
     module = read_cubin(path)

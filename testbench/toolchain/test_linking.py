@@ -1,4 +1,6 @@
-"""Where shared variables and constants of a relocatable file come to lie, and what is filled in for them."""
+"""Linking: addresses of shared variables and constants of a relocatable file, and relocations to
+them.
+"""
 
 from dataclasses import replace
 
@@ -28,7 +30,7 @@ KERNELS = (function("k", entry=True), function("j", entry=True))
 
 
 def linked(*sections, symbols=()) -> ObjectFile:
-    """A file with kernels k and j, which are symbols 1 and 2, linked."""
+    """Returns a linked file with kernels k and j, which are symbols 1 and 2."""
     made = {each.name: each for each in (*CODE, *sections)}
     return link(object_file([*made.values()], *KERNELS, *symbols, relocatable=True))
 
@@ -44,7 +46,9 @@ def refusal(*sections, symbols=()) -> str:
 
 
 def test_shared_variables_of_functions_lie_before_each_kernels_own():
-    """Each at its alignment, 0 and 1 being none; a kernel without its own has those of functions."""
+    """Each has its alignment, where 0 and 1 mean none; a kernel without variables has those of
+    functions.
+    """
     file = linked(
         section(".nv.shared.k", 0, 16),
         section(".nv.shared.f", 0, 8),
@@ -65,7 +69,7 @@ def test_shared_variables_of_functions_lie_before_each_kernels_own():
         for each in made.values()
     )
     assert ".nv.shared.f" not in file.sections and not file.relocatable
-    # What was nobody's section now has none.
+    # A section without an owner now has none.
     homes = {symbol.name: symbol.section for symbol in file.symbols[3:]}
     assert homes == {"own": ".nv.shared.k", "more": ".nv.shared.k", "f1": None, "f2": None, "g1": None}  # fmt: skip
     assert {(symbol.kind, symbol.other) for symbol in file.symbols[3:]} == {(SymbolKind.OBJECT, 0)}
@@ -77,7 +81,9 @@ def test_a_kernel_without_shared_variables_has_no_section_of_them():
 
 
 def test_banks_of_functions_lie_before_a_kernels_own_at_their_alignments():
-    """Bank by bank, with the places in them that wait for addresses; a bank that all share stays."""
+    """Banks are joined one by one, with the relocations in them; a bank that all kernels share is
+    not changed.
+    """
     waiting = Relocation(0, KIND.DATA_32, 3)
     file = linked(
         section(".nv.constant2.k", b"\1" * 4, 4, waiting),
@@ -109,7 +115,7 @@ def test_banks_of_functions_lie_before_a_kernels_own_at_their_alignments():
 
 
 def test_places_in_banks_are_completed_by_where_they_come_to_lie():
-    """A word that has the place of a constant in the kernel's bank, behind that of a function."""
+    """The word is the offset of a constant in the kernel's bank, which follows that of a function."""
     file = linked(
         section(".nv.constant2.f", bytes(8), 8),
         section(".nv.constant2.k", bytes(12), 4),
@@ -138,7 +144,9 @@ DATA = ".nv.global.init"
 
 
 def filled(kind: int, symbol: Symbol, addend: int | None, *others) -> bytes | None:
-    """What eight bytes become of which a relocation of a kind names a symbol; None where it stays one."""
+    """Returns eight bytes after a relocation of this kind was applied; None if it remains a
+    relocation.
+    """
     made = section(DATA, b"\x11" * 8, 8, Relocation(0, kind, 3, addend))
     found = linked(made, *others, symbols=(symbol,)).sections[DATA]
     assert bool(found.relocations) == (found.content == b"\x11" * 8)
@@ -171,7 +179,9 @@ def test_a_place_in_shared_memory_is_filled_into_data_as_its_kind_says(kind, add
 
 
 def test_addresses_wait_for_the_launch():
-    """Of variables, functions and, generic ones, of constants. A constant's place in its bank is known."""
+    """Relocations to variables, functions and generic addresses of constants remain; offsets in a
+    bank are known.
+    """
     constant = section(".nv.constant3", bytes(16), 4)
     c = variable("c", ".nv.constant3", 8)
     for kind, symbol in (
@@ -214,7 +224,7 @@ SHARED_AT = 0x40
     ],
 )
 def test_an_instruction_gets_the_place_and_the_bank_that_it_names(number, kind, of_bank, text):
-    """At 0x40 in shared memory or at 0x10 in bank 4, with 12 added."""
+    """The address is 0x40 in shared memory or 0x10 in bank 4, plus 12."""
     content = assemble(INSTRUCTIONS, "t").sections[".text.k"].content
     places = [address for address, _, _ in instructions(content)]
     symbols = (shared("s", ".nv.shared.k", SHARED_AT, 4), variable("c", ".nv.constant4", 0x10))
@@ -232,12 +242,12 @@ def test_an_instruction_gets_the_place_and_the_bank_that_it_names(number, kind, 
 
 
 def open_array(alignment: int) -> Symbol:
-    """A shared array without a size, which is in no section of a kernel's."""
+    """Returns a shared array without a size, which is in no kernel's section."""
     return shared("open", ".nv.shared.other", alignment, 0)
 
 
 def with_open_array(user: str, *own_sizes: int, alignment: int = 16) -> ObjectFile:
-    """Kernels with so many shared bytes, and a use of the array in a section."""
+    """Returns kernels with these sizes of shared memory, one of which uses the array in a section."""
     made = [section(f".nv.shared.{name}", 0, 4) for name in "kj"]
     own = [
         shared(f"own{name}", f".nv.shared.{name}", 4, size)

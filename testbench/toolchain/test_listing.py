@@ -1,4 +1,4 @@
-"""Which directives a listing has: those that say what the assembler does not find by itself."""
+"""Directives of a listing: only those that the assembler can't derive."""
 
 from dataclasses import replace
 
@@ -17,7 +17,9 @@ ALWAYS = [".kernel k", ".registers 0", ".barriers 0"]
 
 
 def directives(text: str) -> list[str]:
-    """The directives in the listing of a text, which is assembled to the same file again."""
+    """Returns the directives in the listing of a text, which must be assembled to the same file
+    again.
+    """
     file = assemble(text, "t")
     shown = listing(file)
     again = assemble(shown, "t")
@@ -119,7 +121,7 @@ def test_a_name_of_what_is_elsewhere_may_be_any():
 
 
 def test_records_that_no_text_can_have_are_left_out():
-    """Those of an unknown attribute whose payload is no whole words; those of others stay."""
+    """They have an unknown attribute and a payload that is no multiple of a word; others are kept."""
     file = assemble(".kernel k\nEXIT", "t")
     info = file.sections[".nv.info.k"]
     odd = records(
@@ -163,17 +165,17 @@ BOTH = (Attribute.MIN_STACK_SIZE, Attribute.FRAME_SIZE)
 
 
 def information(file: ObjectFile) -> list[Record]:
-    """The records about the whole file."""
+    """Returns the records about the whole file."""
     return decode(file.sections[".nv.info"].content)
 
 
 def with_records(file: ObjectFile, made: list[Record], name: str = ".nv.info") -> ObjectFile:
-    """A file whose section of this name has these records."""
+    """Returns a file whose section of this name has these records."""
     return replace(file, sections={**file.sections, name: records(name, *made)})
 
 
 def of_function(name: str, file: ObjectFile, attribute: int, record: Record) -> bool:
-    """Whether a record is of this attribute, and about a function of this name."""
+    """Returns whether a record has this attribute and is about a function of this name."""
     return record.attribute == attribute and file.symbols[record.words[0]].name == name
 
 
@@ -195,7 +197,9 @@ def of_function(name: str, file: ObjectFile, attribute: int, record: Record) -> 
 def test_of_a_function_without_a_record_of_its_stack_the_listing_has_what_the_others_say(
     name, missing, lines
 ):
-    """The whole stack is what the frame says, a frame that is not told has nothing. All records that there are stay."""
+    """The whole stack has the frame's size, and a frame without a record is omitted. All existing
+    records are kept.
+    """
     file = assemble(STACKS, "t")
     kept = [
         record
@@ -255,7 +259,9 @@ def test_records_of_code_that_is_not_there_are_left_out_and_those_behind_them_st
 
 @pytest.mark.parametrize("bit", [0, 1, 2])
 def test_words_that_assemble_to_others_are_numbers_in_the_section_that_has_them(bit):
-    """Bits of an instruction that its form does not have: only that one is written as a number."""
+    """The bits are not part of the instruction's form: only that instruction is written as a
+    number.
+    """
     file = assemble(
         ".kernel k\nNOP\nIADD R0, R1, R2\nEXIT\n.kernel j\nNOP\nIADD R0, R1, R2\nEXIT", "t"
     )
@@ -278,7 +284,7 @@ def test_words_that_assemble_to_others_are_numbers_in_the_section_that_has_them(
 
 
 def test_records_about_functions_that_are_elsewhere_are_left_out():
-    """No text can name them; so all records of the attribute are those that the assembler finds."""
+    """No text can name them; therefore all records of the attribute are derived by the assembler."""
     file = assemble(STACKS, "t")
     outside = replace(file, symbols=(*file.symbols, Symbol("outside", 1, 1, None)))
     odd = [

@@ -1,4 +1,4 @@
-"""What a complete object file, made by hand, becomes as a program."""
+"""Loading of complete object files, made by hand, as programs."""
 
 import pytest
 
@@ -36,12 +36,12 @@ def code(name: str, content: bytes = CODE, *relocations: Relocation, **needs: in
 
 
 def loaded(*sections: Section, symbols: tuple[Symbol, ...] = ()) -> Module:
-    """A program with a kernel k, which is symbol 1."""
+    """Returns a program with a kernel k, which is symbol 1."""
     return load(object_file([code("k"), *sections], KERNEL, *symbols))
 
 
 def kernel_of(*entries: Record, sections: tuple[Section, ...] = ()) -> EntryPoint:
-    """The kernel k with records of its own."""
+    """Returns the kernel k with these records."""
     return loaded(records(".nv.info.k", *entries), *sections).kernel()
 
 
@@ -125,7 +125,7 @@ def test_a_kernel_needs_what_its_code_and_all_functions_need_but_not_other_kerne
     ],
 )  # fmt: skip
 def test_a_stack_is_as_the_file_says_or_every_frame_once(stack, bytes_a_thread):
-    """Of k, f and the function within k's section, not of the other kernel."""
+    """The functions are k, f and the function inside k's section, not the other kernel."""
     made = [code("k"), code("f"), code("other")]
     made += [records(".nv.info", *(sized(attribute, *words) for attribute, *words in stack))]
     inner = function("$k$g", 16, ".text.k")
@@ -227,7 +227,7 @@ def test_patches_are_in_the_order_of_their_places_and_name_sections_by_their_nam
         (0, ".nv.global.init"),
         (16, "v"),
     ]
-    # A section has a place by its name where a relocation needs it.
+    # A section has an address by its name if a relocation needs it.
     assert module.data.symbols == {".nv.global.init": 0, "v": 24}
 
 
@@ -325,7 +325,7 @@ def test_a_kernel_may_begin_at_the_last_byte_of_its_code():
 
 
 def test_a_variable_and_a_section_may_have_a_name_that_nothing_else_has():
-    """Sections' own symbols are names only where a relocation needs them."""
+    """Symbols of sections are names only if a relocation needs them."""
     symbols = (of_section(".nv.global.init"), variable("v", ".nv.global.init"))
     assert loaded(DATA, symbols=symbols).data.symbols == {"v": 0}
 

@@ -1,4 +1,4 @@
-"""Records of `.nv.info` sections: those of NVIDIA's own files, and what is refused."""
+"""Records of `.nv.info` sections: those of NVIDIA's files, and refused ones."""
 
 import struct
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_parameters_of_nvidias_files_are_written_as_they_were():
         assert parameter.size == packed >> 18 and parameter.size in (4, 8)
         made = parameter.record()
         assert (made.attribute, made.format) == (record.attribute, record.format)
-        # NVIDIA's second half has alignment bits of its own.
+        # The upper half of NVIDIA's record has alignment bits.
         assert made.words[:2] == (first, place) and made.words[2] >> 12 == packed >> 12
 
 
@@ -64,7 +64,7 @@ def test_parameters_of_nvidias_files_are_written_as_they_were():
         (Record(0x21, RecordFormat.NONE), header(1, 0x21, 0)),
         (Record(0x1B, RecordFormat.HALF, 0xFF), header(3, 0x1B, 0xFF)),
         (Record.sized(0x1E, [0x1234]), header(4, 0x1E, 4) + b"\x34\x12\0\0"),
-        # Of an attribute that is not known the payload may have any length.
+        # The payload of an unknown attribute may have any length.
         (Record(0xEE, RecordFormat.SIZED, payload=b"abc"), header(4, 0xEE, 3) + b"abc"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a section and a symbol of an object file are, by their names, kinds and marks."""
+"""Properties of sections and symbols of an object file, derived from their names, kinds and flags."""
 
 import pytest
 

@@ -1,5 +1,6 @@
-"""Which code is checked against the machine before a kernel runs: all that its threads can reach,
-and nothing else."""
+"""Reachability: exactly the code that a kernel's threads can reach is checked against the machine
+before a run.
+"""
 
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def module(text: str) -> Module:
 
 
 def has_unknown(text: str, entry: str = "k") -> bool:
-    """Whether a kernel reaches UNKNOWN."""
+    """Returns whether a kernel reaches UNKNOWN."""
     made = module(text)
     return any(
         f"{word:#018x}" in UNKNOWN for _, word in reachable_instructions(made, made.kernels[entry])
@@ -31,14 +32,16 @@ def has_unknown(text: str, entry: str = "k") -> bool:
 
 
 def refused(capsys, path: Path, *arguments: str) -> str:
-    """The one line on stderr of a run that is refused."""
+    """Returns the line on stderr of a run that is refused."""
     line = refusal.refused(capsys, main, [str(path), "--engine", "model", *arguments])
     return line.removeprefix(f"python -m sim.run: {path}: ")
 
 
 @pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_every_instruction_but_padding_can_be_reached(path):
-    """Behind the last EXIT are a branch to itself and NOPs; once there is a SYNC behind a branch."""
+    """The last EXIT is followed by a branch to itself and NOPs; once there is a SYNC after a
+    branch.
+    """
     made = read_cubin(path)
     kernel = made.kernel()
     found = {place for place, _ in reachable_instructions(made, kernel)}
@@ -51,7 +54,7 @@ def test_every_instruction_but_padding_can_be_reached(path):
     itself = (
         -INSTRUCTION_BYTES,
         -2 * INSTRUCTION_BYTES,
-    )  # a group's first instruction goes by the group
+    )  # a group's first instruction has the group's address
     padding = {encode("NOP"), *(encode("BRA", "i", target=distance) for distance in itself)}
     spare = {encode("SYNC")} if path.stem == "k51_nqueens.O0" else set()
     assert {words[place] for place in words.keys() - found} <= padding | spare
@@ -99,7 +102,7 @@ def test_reachable_code(body):
 
 @pytest.mark.parametrize("body", ["BRX R0 -.next", "BRA c[0x2][0x0]", "JMX R0", "EXIT"])
 def test_where_a_branch_may_go_anywhere_that_is_every_instruction_of_its_code(body):
-    """But not the control code at the beginning of each group of three, and not other code."""
+    """The control code at the start of each group of three and other code are excluded."""
     made = module(f".kernel other; NOP; NOP; EXIT\n.kernel k; {body}; {'NOP; ' * 9}EXIT")
     kernel = made.kernels["k"]
     found = [place for place, _ in reachable_instructions(made, kernel)]

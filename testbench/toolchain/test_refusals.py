@@ -1,8 +1,8 @@
-"""What the machine refuses by name: the list against words that NVIDIA's disassembler has read, and
-the message.
+"""Instructions that the machine refuses by name: the list against words from NVIDIA's disassembler,
+and the message.
 
-The words of ``data/refused_words.txt`` are legal for NVIDIA's disassembler: all opcodes of instructions that the table
-has no form for, as far as they were found.
+The words of ``data/refused_words.txt`` are legal for NVIDIA's disassembler: all opcodes found of
+instructions for which the table has no form.
 """
 
 import struct
@@ -28,13 +28,13 @@ TEX = 0xC03800000007000F
 
 
 def words() -> list[tuple[int, str]]:
-    """Word and mnemonic of every line."""
+    """Returns word and mnemonic of every line."""
     lines = (line.split() for line in DATA.read_text().splitlines() if not line.startswith("#"))
     return [(int(word, 16), name) for word, name in lines]
 
 
 def test_what_nvidia_reads_is_refused_by_name():
-    """An instruction that gets a form leaves the list, and its words the file."""
+    """An instruction that gets a form must be removed from the list, and its words from the file."""
     for word, name in words():
         row = absent(word)
         assert find(word) is None, (
@@ -50,7 +50,9 @@ def test_every_row_is_of_words_that_nvidia_reads():
 
 
 def test_what_has_a_form_is_not_on_the_list():
-    """Words with a text, and those that their form refuses; nothing is found for what is no instruction."""
+    """Words with a text and words that their form refuses are not found either, nor are undefined
+    words.
+    """
     assert all(absent(word) is None for word, _, text in rows() if text != ILLEGAL)
     assert absent(0) is None and absent(0xF1F0_0000_0007_0000) is None
     assert not {row.name for row in ABSENT} & {form.name for form in FORMS}

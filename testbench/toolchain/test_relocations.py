@@ -1,4 +1,4 @@
-"""Relocations of every kind: bytes of addresses, textures, and those that are refused."""
+"""Relocations of every kind: bytes of addresses, textures, and refused ones."""
 
 import re
 import struct
@@ -57,7 +57,7 @@ def test_bytes_of_addresses_make_up_the_address(form):
 
 
 def test_text_has_bytes_of_addresses():
-    """Beside numbers, of variables, of generic addresses, with what is added."""
+    """Bytes of variables and generic addresses, with addends, are written beside numbers."""
     text = """.const 3 c; .word 1
         .global v; .byte 1, 2, 3, 4
         .global w; .byte 8@0(v+3), 8@8(v), 0x12, 8@32(v-1), 8@0(generic(c+1)), 8@8(generic(c))
@@ -86,7 +86,7 @@ def test_what_is_no_byte_of_an_address(line, message):
 def with_relocation(
     file: ObjectFile, section: str, kind: int, offset: int, symbol: str, addend: int | None = None
 ) -> ObjectFile:
-    """The file with one relocation of a section."""
+    """Returns the file with one relocation added to a section."""
     index = next(index for index, each in enumerate(file.symbols) if each.name == symbol)
     changed = replace(
         file.sections[section], relocations=(Relocation(offset, kind, index, addend),)
@@ -107,7 +107,7 @@ def with_relocation(
     ],
 )
 def test_places_are_completed_as_their_kind_says(kind, content):
-    """The variable v lies at 0x2_0000_0000."""
+    """The address of variable v is 0x2_0000_0000."""
     file = assemble(".global v; .word 0x11111111, 0x11111111\n.kernel k; EXIT", "x")
     launch = prepare(load(with_relocation(file, ".nv.global.init", kind, 0, "v", 0x14)))
     base, _ = launch.memory.regions["globals"]
@@ -135,7 +135,7 @@ def test_other_kinds_are_refused_by_name(kind, why):
 
 
 def test_every_kind_of_nvidia_s_is_known():
-    """They are numbered from 0 to 0x73."""
+    """The kinds are numbered from 0 to 0x73."""
     assert sorted([*RelocationKind, *REFUSED]) == list(range(0x74))
 
 
@@ -195,7 +195,7 @@ def test_files_with_textures_are_disassembled(capsys, form, options):
 
 
 def test_shared_and_constant_places_go_into_bytes_when_linked():
-    """A byte of a place in shared memory or a bank, as words of it."""
+    """A byte of an offset in shared memory or a bank is filled in like a word of it."""
     file = read_object((DATA / "toolchain_dynamic_shared.relocatable.cubin").read_bytes(), "x")
     symbol = next(each for each in file.symbols if each.is_shared and each.size)
     section = file.by_role[SectionRole.CONSTANT][0]
@@ -216,7 +216,9 @@ def test_shared_and_constant_places_go_into_bytes_when_linked():
     ],
 )
 def test_a_table_of_functions_is_called_through(capsys, tmp_path, kind):
-    """Its entries are relocations of kind DATA_32; those in CUDA 12's device runtime are of kind FUNC_DESC_64."""
+    """Its entries are relocations of kind DATA_32; those in CUDA 12's device runtime are of kind
+    FUNC_DESC_64.
+    """
     content = FUNCTIONS.read_bytes()
     for symbol in (1, 4):
         entry = struct.pack("<II", RelocationKind.DATA_32, symbol)
@@ -244,5 +246,5 @@ def test_shared_variables_of_a_relocatable_file_are_aligned():
     linked = link(replace(file, symbols=(*file.symbols, odd, wide)))
     assert {
         symbol.name: symbol.value for symbol in linked.symbols if symbol.name in ("odd", "wide")
-    } == {"odd": 192, "wide": 208}  # behind 64 bytes of functions and the 128 of `own`
+    } == {"odd": 192, "wide": 208}  # after 64 bytes of functions and the 128 of `own`
     assert linked.sections[".nv.shared.alpha"].size == 240

@@ -1,4 +1,4 @@
-"""A cubin, as text, and back: the same file as far as any loader is concerned."""
+"""A cubin disassembled and assembled again is equivalent to the original for every loader."""
 
 import re
 import shutil
@@ -72,7 +72,7 @@ def test_text_gives_back_every_section(path):
     [
         ({}, True),
         ({"kind": SectionKind.CUDA_INFO}, True),
-        ({"kind": SectionKind.CUDA_INFO - 1}, False),  # of all machines
+        ({"kind": SectionKind.CUDA_INFO - 1}, False),  # for all machines
         ({"kind": SectionKind.NOBITS, "content": b""}, False),
         ({"name": ".debug_mine"}, False),
         ({"name": ".nv.debug_mine"}, True),
@@ -81,7 +81,9 @@ def test_text_gives_back_every_section(path):
     ],
 )
 def test_a_section_that_means_nothing_here_is_carried_unless_no_text_can(changes, is_shown):
-    """What tools keep of a machine in sections of their own; not what is loaded, or refers to something."""
+    """Sections in which tools store their own data are kept, unless they are loaded or refer to
+    other sections.
+    """
     name = changes.get("name", ".mine")
     file = assemble(".section .mine 0x70000077 align 8 entry 4\n.word 1, 2\n.kernel k\nEXIT", "t")
     section = replace(file.sections[".mine"], **changes)
@@ -176,14 +178,16 @@ SMALL_LISTING = """\
 
 
 def test_the_listing_of_a_small_program():
-    """Constants and variables of all, then each kernel and function with its own; labels are numbered, a guard stands
-    in front of its instruction, and what this machine does not have is a number."""
+    """Shared constants and variables first, then each kernel and function with its own; labels are
+    numbered, a guard precedes its instruction, and instructions that this machine does not have are
+    numbers.
+    """
     assert listing(assemble(SMALL, "t")) == SMALL_LISTING
     assert listing(assemble(SMALL_LISTING, "t")) == SMALL_LISTING
 
 
 def test_text_keeps_shared_memory_without_bytes():
-    """Of an array that gets its size at launch there is a section, and no symbol."""
+    """An array whose size is defined at launch has a section, but no symbol."""
     path = PROGRAMS / "cuda" / "c60_stencil_3d.O3.cubin"
     file = read(path)
     again = assemble(listing(file), path.name)
@@ -205,7 +209,7 @@ def test_text_of_a_relocatable_file_is_the_linked_program(path):
 
 
 def test_words_that_no_text_means_are_written_as_numbers():
-    """A bit that no form has, a word that is no instruction, and reuse bits that no operand takes."""
+    """A bit outside of all forms, a word that is no instruction, and reuse bits without an operand."""
     path = PROGRAMS / "k01_vecadd.O3.cubin"
     file = read(path)
     section = file.sections[".text.k"]
@@ -223,7 +227,7 @@ def test_words_that_no_text_means_are_written_as_numbers():
 
 
 def test_listings_differ_from_the_assembler_in_records_and_order_of_symbols():
-    """Records and the order of symbols, where they differ from what the assembler makes."""
+    """The listing has records and the order of symbols only if they differ from the assembler's."""
     text = listing(read(HERE / "data" / "toolchain_attributes.cubin"))
     assert ".symbols .text.regs, .nv.global, base, .nv.global.init, pt," in text
     assert ".info MAXREG_COUNT half 0x10" in text
@@ -239,7 +243,7 @@ def test_tables_and_branches_have_names():
 
 
 def test_edited_text_moves_everything_along():
-    """An instruction more: labels, tables, records and the code's end follow."""
+    """After an instruction was inserted, labels, tables, records and the code's end are adjusted."""
     file = read(PROGRAMS / "k06_switch_brx.O3.cubin")
     text = listing(file).replace(".L1:\n", ".L1:\n        NOP\n")
     again = assemble(text, "edited")
@@ -272,7 +276,9 @@ def test_disassembly_has_a_line_for_every_instruction(path):
 )
 @pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_nvidia_prints_the_same_of_both_files(path, tmp_path):
-    """All of it: headers, records, symbols, code. And its text of the code is ours."""
+    """Headers, records, symbols and code are compared, and NVIDIA's text of the code with this
+    project's.
+    """
     ours = tmp_path / path.name
     ours.write_bytes(write_object(assemble(listing(read(path)), path.name)))
     printed = [
@@ -297,7 +303,7 @@ def test_nvidia_prints_the_same_of_both_files(path, tmp_path):
 
 
 def test_a_disassembly_has_the_control_code_of_each_group_above_its_first_instruction():
-    """Words are in one column, and what has no text says so."""
+    """Words are in one column, and words without a text are marked."""
     words = [
         pack([ControlCode(stall) for stall in stalls])
         for stalls in ((1, 2, 3), (4, 5, 6), (7, 8, 9))
@@ -314,7 +320,7 @@ def test_a_disassembly_has_the_control_code_of_each_group_above_its_first_instru
 
 
 def test_places_in_code_keep_their_address():
-    """A label as an absolute target, and a place in a section that only the section's symbol names."""
+    """A label is an absolute target; a position in a section is named by the section's symbol only."""
     text = ".global a 8\n.global b\n.word 1, 2\n.kernel k\nJMP L\n.function f\nL: JCAL L+8\nEXIT\n"
     file = assemble(text, "t")
     section = file.sections[".text.k"]
@@ -363,7 +369,9 @@ def test_relocations_for_data_in_code():
 
 
 def test_what_the_assembler_refuses_is_the_files_fault():
-    """A control code whose scoreboard does not exist: the message names the file, and the line of its text."""
+    """A control code has a scoreboard that does not exist: the message names the file, and the line
+    of its text.
+    """
     file = read(PROGRAMS / "k01_vecadd.O3.cubin")
     section = file.sections[".text.k"]
     control, *rest = unpack(int.from_bytes(section.content[:8], "little"))

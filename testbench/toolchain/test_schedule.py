@@ -1,7 +1,8 @@
-"""The codes that the assembler finds keep the machine's latency contract on every path through the code.
+"""The assembler's control codes satisfy the machine's latency contract on every path through the
+code.
 
-The checker below is written from the contract and shares nothing with the scheduler: it follows
-every result along all paths of a thread and checks every instruction that touches it. NVIDIA's own
+The checker below is written from the contract and shares no code with the scheduler: it follows
+every result along all paths of a thread and checks every instruction that uses it. NVIDIA's own
 code passes it.
 """
 
@@ -30,13 +31,13 @@ from sim.toolchain.module import ProgramError
 from testbench.programs import CUBINS
 from testbench.words import form_of
 
-# The contract: the smallest distances that NVIDIA's assembler leaves.
+# The contract: the smallest distances in code of NVIDIA's assembler
 ALU_TO_ALU, ALU_TO_MEMORY, TO_BRANCH_REGISTER, PREDICATE = 6, 2, 7, 13
 CARRY, CONDITION_TO_BRANCH, PRODUCT, PREDICATES_TO_REGISTER = 6, 13, 15, 15
 SCOREBOARD_SEEN = 2
 LONGEST = 15
 VARIABLE = (Pipe.MEMORY, Pipe.CONVERSION, Pipe.DOUBLE, Pipe.SYSTEM)
-ANNOUNCED = (*VARIABLE, Pipe.MULTIPLY)  # products have a fixed latency, but scoreboards too
+ANNOUNCED = (*VARIABLE, Pipe.MULTIPLY)  # products have a fixed latency, but also use scoreboards
 LATE_READERS = (Pipe.MEMORY, Pipe.CONVERSION, Pipe.DOUBLE)
 PUSHES = {
     "SSY": "SYNC",
@@ -52,7 +53,7 @@ CALLS = ("CAL", "JCAL")
 
 @dataclass(frozen=True)
 class DecodedInstruction:
-    """One instruction, decoded."""
+    """A decoded instruction."""
 
     address: int
     form: Form
@@ -63,13 +64,13 @@ class DecodedInstruction:
 
     @property
     def may_not(self) -> bool:
-        """Whether threads may not do it."""
+        """Whether a guard may prevent threads from executing it."""
         guard = (self.values.get("guard", 7), self.values.get("guard_not", 0)) != (7, 0)
         return guard or self.values.get("test", ConditionCode.T.value) != ConditionCode.T.value
 
 
 class CodePaths:
-    """A code section and the ways through it that one thread can take."""
+    """A code section and the paths through it that a thread can take."""
 
     def __init__(self, file: ObjectFile, section: Section) -> None:
         self.all = {}
@@ -141,7 +142,7 @@ Resource = tuple[str, int]
 
 
 def resources(registers: frozenset, predicates: frozenset, condition: bool) -> frozenset[Resource]:
-    """What an instruction reads or writes, as one set."""
+    """Returns the resources that an instruction reads or writes, as one set."""
     return frozenset(
         {("R", n) for n in registers}
         | {("P", n) for n in predicates}
@@ -150,7 +151,7 @@ def resources(registers: frozenset, predicates: frozenset, condition: bool) -> f
 
 
 def distance(producer: DecodedInstruction, resource: Resource, consumer: DecodedInstruction) -> int:
-    """The contract for a result of fixed latency."""
+    """Returns the distance in cycles that the contract requires for a result of fixed latency."""
     pipe, reader = producer.form.pipe, consumer.form
     if pipe is Pipe.MULTIPLY:
         return PRODUCT
@@ -168,21 +169,21 @@ def distance(producer: DecodedInstruction, resource: Resource, consumer: Decoded
 
 @dataclass(frozen=True)
 class Walk:
-    """One result, or one late read, on its way along a path."""
+    """The state of one result, or one late read, at a point of a path."""
 
     at: int
     cycles: int
     result: frozenset | None
-    """Scoreboards any of which shows that the result is there; None when it's known to be."""
+    """Scoreboards, each of which indicates that the result is available; None if it is known to be."""
     read: frozenset | None
     newer: tuple[tuple[int, int], ...]
-    """Times that each of them was raised since, for partial waits."""
+    """How often each of them was raised since, for partial waits."""
     same_guard: bool = True
-    """Whether the guard's predicate is still what it was."""
+    """Whether the guard's predicate is unchanged."""
 
 
 def violations(code: CodePaths) -> Iterator[str]:
-    """Every breach of the contract."""
+    """Yields every violation of the contract."""
     for producer in code.all.values():
         touched = producer.effects
         writes = resources(touched.writes, touched.predicate_writes, touched.writes_cc)
@@ -200,7 +201,9 @@ def violations(code: CodePaths) -> Iterator[str]:
 def follow(
     code: CodePaths, producer: DecodedInstruction, resource: Resource, written: bool
 ) -> Iterator[str]:
-    """Follows one resource from the instruction that writes it, or reads it late."""
+    """Follows one resource from the instruction that writes it, or reads it late, and yields
+    violations.
+    """
     own = producer.code
     result = (
         frozenset({own.write_barrier} - {NO_BARRIER}) if producer.form.pipe in ANNOUNCED else None
@@ -227,7 +230,7 @@ def follow(
 
 
 def settled(walk: Walk, instruction: DecodedInstruction) -> Walk:
-    """The walk after what an instruction waits for."""
+    """Returns the state after the waits of an instruction."""
     waited = {number for number in range(6) if instruction.code.wait >> number & 1}
     values = instruction.values
     newer = dict(walk.newer)
@@ -250,7 +253,9 @@ def meet(
     other: DecodedInstruction,
     walk: Walk,
 ) -> tuple[str, Walk | None]:
-    """What happens where a path meets another instruction: a breach, and how the path continues."""
+    """Returns the violation, if any, when a path reaches another instruction, and the state after
+    it.
+    """
     walk = settled(walk, other)
     if excludes(producer, other) and walk.same_guard:
         return "", raised(producer, other, walk)
@@ -281,13 +286,15 @@ def meet(
 
 
 def excludes(one: DecodedInstruction, other: DecodedInstruction) -> bool:
-    """Whether a thread does only one of two instructions, because their guards are opposite."""
+    """Returns whether a thread executes at most one of two instructions, because their guards are
+    opposite.
+    """
     guards = [(i.values.get("guard", 7), i.values.get("guard_not", 0)) for i in (one, other)]
     return guards[0][0] == guards[1][0] != 7 and guards[0][1] != guards[1][1]
 
 
 def there(producer: DecodedInstruction, walk: Walk, needed: int) -> bool:
-    """Whether a result can be used: a scoreboard announced it, or it has had its time."""
+    """Returns whether a result is available: a scoreboard indicated it, or its latency has elapsed."""
     if producer.form.pipe in VARIABLE:
         return walk.result is None
     if producer.form.pipe is Pipe.MULTIPLY:
@@ -296,12 +303,13 @@ def there(producer: DecodedInstruction, walk: Walk, needed: int) -> bool:
 
 
 def raised(producer: DecodedInstruction, other: DecodedInstruction, walk: Walk) -> Walk:
-    """The walk with the scoreboards that another instruction raises: those of the same pipe cover
-    it, too."""
+    """Returns the state after the scoreboards that an instruction raises: those of the same pipe
+    also cover the result.
+    """
     newer = dict(walk.newer)
     result, read = walk.result, walk.read
     if other.form.name in ("BAR", "MEMBAR"):
-        read = None  # they come after all that the warp has begun
+        read = None  # they are raised after everything that the warp has started
     same_guard = (
         walk.same_guard and producer.values.get("guard", 7) not in other.effects.predicate_writes
     )
@@ -322,7 +330,7 @@ def raised(producer: DecodedInstruction, other: DecodedInstruction, walk: Walk) 
 
 
 def check(file: ObjectFile) -> list[str]:
-    """All breaches in a file."""
+    """Returns all violations in a file."""
     return [
         problem
         for section in file.by_role[SectionRole.CODE]
@@ -414,8 +422,10 @@ L1:     STG.E [R2+0x4], R0
 
 
 def test_every_code_that_matters_is_seen():
-    """The checker complains when any stall, wait or scoreboard that a result depends on is taken away. (A product
-    has both, so its scoreboard is not missed, and flow instructions of the sample wait for nothing.)"""
+    """The checker reports a violation if any stall, wait or scoreboard on which a result depends is
+    removed. (A product has both, so that its scoreboard is redundant, and flow instructions of the
+    sample wait for nothing.)
+    """
     file = program(SAMPLE)
     assert check(file) == []
     (section,) = file.by_role[SectionRole.CODE]
@@ -455,7 +465,7 @@ def test_every_code_that_matters_is_seen():
 def with_code(
     file: ObjectFile, section: Section, found: list[ControlCode], index: int, changed: ControlCode
 ) -> ObjectFile:
-    """The file with another control code for one instruction."""
+    """Returns the file with another control code for one instruction."""
     group, slot = divmod(index, 3)
     new = found[3 * group : 3 * group + 3]
     new[slot] = changed
@@ -469,7 +479,9 @@ def with_code(
 
 
 def test_the_codes_of_a_short_program():
-    """Loads are waited for where they are used, stores nowhere, arithmetic stalls 6 cycles, predicates 13."""
+    """Loads are waited for before their use, stores never; arithmetic stalls 6 cycles, predicates
+    13.
+    """
     body = """
         S2R R0, SR_TID.X
         ISETP.GE.U32.AND P0, PT, R0, 0x10, PT
@@ -614,7 +626,7 @@ FLOW = st.sampled_from(
 
 @st.composite
 def bodies(draw) -> str:
-    """A program of a few blocks that go wherever they like."""
+    """Generates a program of a few blocks with arbitrary branches."""
     blocks = draw(st.integers(1, 5))
     lines = []
     for number in range(blocks):

@@ -1,7 +1,7 @@
-"""Instruction words and their texts, both ways.
+"""Instruction words and their texts, in both directions.
 
-The words of ``data/toolchain_words.txt`` were printed by NVIDIA's disassembler: examples of every instruction,
-random words of every form, and words that it refuses.
+The words of ``data/toolchain_words.txt`` were printed by NVIDIA's disassembler: examples of every
+instruction, random words of every form, and words that it refuses.
 """
 
 import re
@@ -27,7 +27,7 @@ CHUNKS = 16
 
 
 def rows() -> list[tuple[int, int, str]]:
-    """Word, address and text of every line."""
+    """Returns word, address and text of every line."""
     lines = (
         line.split(" ", 2) for line in DATA.read_text().splitlines() if not line.startswith("#")
     )
@@ -35,7 +35,7 @@ def rows() -> list[tuple[int, int, str]]:
 
 
 class NoNames:
-    """Code without any name."""
+    """Code without any names."""
 
     def value(self, name: Token) -> int:
         raise SourceError(name, f"{name} is not defined")
@@ -65,7 +65,7 @@ def test_texts_assemble_to_words_of_the_same_text(chunk):
 @pytest.mark.parametrize(
     ("legal", "text", "illegal"),
     [
-        # an operation, a register or an offset that the operation does not have
+        # an undefined operation, register or offset
         (
             0xEF60000000070409,
             "CCTL.RSLB [R4]",
@@ -85,7 +85,7 @@ def test_texts_assemble_to_words_of_the_same_text(chunk):
         (0xEF8000000007FF18, "CCTLL.CRS.WBALL", (0xEF80000000070418, 0xEF8000000047FF18)),
         (0xF0B8E0010007FF05, "B2R.RESULT R5", (0xF0B8E00100070205,)),
         (0xF0B800020007FF05, "B2R.WARP R5", (0xF0B8000200070205,)),
-        # modes that are none, and predicates where a barrier takes none
+        # undefined modes, and predicates of a barrier that has none
         (
             0xF0A81B8300070000,
             "BAR.SCAN 0x0, 0x0, PT",
@@ -101,7 +101,7 @@ def test_texts_assemble_to_words_of_the_same_text(chunk):
         # bits between the opcode and its fields
         (0x010000000087F002, "MOV32I R2, 0x8", (0x011000000087F002, 0x018000000087F002)),
         (0x1D80000000170000, "IADD32I.PO R0, R0, 0x1", (0x1C80000000170000,)),
-        # the layout of what is compared and what is swapped in
+        # the layout of the operands that are compared and swapped in
         (0xEEF1000000470200, "ATOM.E.CAS R0, [R2], R4, R5", (0xEEFD000000470200,)),
         (
             0xEE4000000027FF00,
@@ -116,7 +116,9 @@ def test_illegal_combinations_beside_a_legal_one(legal, text, illegal):
 
 
 def test_every_special_register_and_test_is_legal():
-    """No number of a special register and no code of a condition test is refused; each has a text of its own."""
+    """All numbers of special registers and all codes of condition tests are legal, and their texts
+    are distinct.
+    """
     registers = {spell(0xF0C8000000070005 | number << 20) for number in range(256)}
     tests = {spell(0xE300000000070000 | test) for test in range(32)}
     assert (len(registers), len(tests)) == (256, 32) and ILLEGAL not in registers | tests
@@ -128,7 +130,7 @@ def test_every_instruction_is_among_the_words():
 
 
 def spelled_fields(form: Form) -> set[str]:
-    """The fields that the text of a form shows."""
+    """Returns the fields that the text of a form shows."""
     names = {"guard", "guard_not"} & form.fields.keys() | {
         modifier.field for modifier in form.modifiers
     }
@@ -155,13 +157,13 @@ def spelled_fields(form: Form) -> set[str]:
 
 
 def is_legal(word: int, form: Form) -> bool:
-    """Whether a word is one of this form, and the machine does not refuse it."""
+    """Returns whether a word has this form and is legal on the machine."""
     return find(word) is form and not form.refuses(form.values(word))
 
 
 @cache
 def known_words() -> dict[int, list[int]]:
-    """Identity of a form -> its words of the data file that are legal."""
+    """Returns the legal words of the data file, by identity of their form."""
     words: dict[int, list[int]] = {}
     for word, _, text in rows():
         if text != ILLEGAL:
@@ -170,9 +172,11 @@ def known_words() -> dict[int, list[int]]:
 
 
 def legal_words(form: Form) -> st.SearchStrategy[int]:
-    """Legal words of a form: one of the data file, with any values in the fields that its text
-    shows. All of them if that is legal; if not, one at a time, without those that would make the
-    word illegal or one of another form.
+    """Returns legal words of a form: one of the data file, with any values in the fields that its
+    text shows.
+
+    All fields are changed if the result is legal; otherwise they are changed one at a time,
+    skipping values that make the word illegal or give it another form.
     """
     fields = {name: form.fields[name] for name in sorted(spelled_fields(form))}
     values = st.fixed_dictionaries(
@@ -194,12 +198,13 @@ def legal_words(form: Form) -> st.SearchStrategy[int]:
 
 
 OF_SEVERAL = ("QNAN", "SNAN", ".PASS")
-"""A text for several codes."""
+"""Texts that several codes share."""
 
 
 def has_twins(word: int, text: str) -> bool:
-    """Whether other words have the same text: the one of a compare and swap that has RZ for both values is spelled
-    alike in three forms."""
+    """Returns whether other words have the same text: a compare-and-swap with RZ for both values
+    has one text for three forms.
+    """
     form = form_of(word)
     swaps_zeros = form.variant in ("bb", "bz", "zb") and form.fields["Rb"].get(word) == 255
     return swaps_zeros or any(part in text for part in OF_SEVERAL)
@@ -254,7 +259,7 @@ def test_another_spelling_assembles_to_the_same_word(text, same):
 )
 @pytest.mark.parametrize("chunk", range(4))
 def test_nvidia_prints_the_same(chunk, tmp_path):
-    """The texts of the data file, printed again."""
+    """The texts of the data file are printed again."""
     legal = [(word, text) for word, address, text in rows() if text != ILLEGAL and address == 8][
         chunk::4
     ]
@@ -325,11 +330,11 @@ def test_what_is_no_such_number(text, message):
         assembled(text)
 
 
-# Numbers, names and places
+# Numbers, names and positions
 
 
 class Names:
-    """A name is a number, by its length; a label is its place in code."""
+    """A name's value is its length; a label's value is its position in code."""
 
     def value(self, name):
         return 4 * len(name)
@@ -339,14 +344,14 @@ class Names:
 
 
 def encoded(text, address=0x8):
-    """An instruction of assembly text that stands at an address."""
+    """Encodes an instruction of assembly text at an address."""
     (node,) = parse(text)
     assert isinstance(node, SassInstruction)
     return encode(node, address, Names())
 
 
 def b_field(word):
-    """The signed number of 20 bits of an arithmetic instruction."""
+    """Returns the signed 20-bit constant of an arithmetic instruction."""
     bits = word >> 20 & 0x7FFFF
     return bits - (word >> 56 & 1) * (1 << 19)
 
@@ -360,7 +365,7 @@ def b_field(word):
         ("-abc", -12),
         ("abc + 1", 13),
         ("abc - 1", 11),
-        ("-abc - 1", -13),  # the minus is of the first term
+        ("-abc - 1", -13),  # the minus applies to the first term
         ("-abc + de", -12 + 8),
         ("1 + abc - de - f", 1 + 12 - 8 - 4),
         (".next", 0x10),
@@ -369,7 +374,7 @@ def b_field(word):
     ],
 )
 def test_a_number_is_the_sum_of_its_terms_and_names(text, number):
-    """What follows an instruction is 8 bytes behind it."""
+    """The next instruction is 8 bytes later."""
     assert b_field(encoded(f"IADD R0, R1, {text}").word) == number
     moved = number if ".next" not in text else number + (-0x40 if text[0] == "-" else 0x40)
     assert b_field(encoded(f"IADD R0, R1, {text}", 0x48).word) == moved
@@ -391,13 +396,13 @@ def test_a_number_is_the_sum_of_its_terms_and_names(text, number):
         ("LDG.E R0, [R1 + 4]", True),
         ("LDG.E R0, [R1 - abc]", False),
         ("JMP 0x80", True),
-        ("BRA 0x80", False),  # it has the distance
+        ("BRA 0x80", False),  # it encodes the distance
         ("SSY there", False),
         ("BRX R0 -.next", False),
     ],
 )
 def test_a_word_is_settled_if_no_name_and_no_place_is_in_it(text, settled):
-    """Then it is the same wherever it stands."""
+    """Then it is the same at every address."""
     here, there = encoded(text), encoded(text, 0x48)
     assert (here.settled, there.settled) == (settled, settled)
     assert not settled or here == there

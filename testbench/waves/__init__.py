@@ -1,1 +1,1 @@
-"""Waveforms, their pictures and save files."""
+"""Tests of waveforms, their pictures and save files."""

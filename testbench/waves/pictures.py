@@ -1,4 +1,5 @@
-"""The manual's pictures of waveforms: ``python -m testbench.waves.pictures`` draws them all again.
+"""The manual's pictures of waveforms: ``python -m testbench.waves.pictures`` draws all of them
+again.
 
 Each is drawn by a command of the page that shows it, from the waveform that a testbench records.
 """
@@ -23,12 +24,12 @@ _COMMANDS = {"sim.waves.picture": picture.main, "sim.waves.sequence": sequence.m
 
 
 class Picture:
-    """A picture that a page of the manual has drawn.
+    """A picture that a command of a manual page draws.
 
     Attributes:
-        command: The module that draws it.
-        arguments: What it is given, without the waveform and the file.
-        path: Where the picture is kept, from the project's root on.
+        command: Name of the module that draws it.
+        arguments: Its arguments, without the waveform and the file.
+        path: Path of the picture, relative to the project's root.
     """
 
     def __init__(self, command: str, arguments: Sequence[str]) -> None:
@@ -38,14 +39,14 @@ class Picture:
         self.arguments = [*arguments[1:at], *arguments[at + 2 :]]
 
     def draw(self, waveform: Path, target: Path) -> None:
-        """Draws it from a waveform into a file. CommandError when the command fails."""
+        """Draws the picture of a waveform into a file. Raises CommandError if the command fails."""
         code = _COMMANDS[self.command]([str(waveform), "-o", str(target), *self.arguments])
         if code:
             raise CommandError(f"{self.path} cannot be drawn: {self.command} ends with {code}")
 
 
 def pictures_of(unit: str) -> list[Picture]:
-    """Those of a testbench's waveform that are kept in docs."""
+    """Returns the pictures in docs of a testbench's waveform."""
     found = {}
     for command in documented():
         module, *arguments = command.words[2:] or [""]
@@ -73,7 +74,7 @@ def _draw_all(_options: Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Runs the command and returns the exit code."""
     parser = Parser(
         "testbench.waves.pictures", "Draws the manual's pictures of waveforms again.", ""
     )

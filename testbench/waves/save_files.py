@@ -1,10 +1,10 @@
-"""What save files say, apart from when it happens."""
+"""Contents of save files that are independent of cycles."""
 
 import re
 
 
 def without_times(save: str) -> str:
-    """A save file without the cycles of its markers, which are its waveform's."""
+    """Returns a save file without the cycles of its markers, which depend on the waveform."""
     return re.sub(
         r"^(?:\[timestart\]|\*\S+) .*$",
         lambda line: re.sub(r" \d+", " N", line[0]),
@@ -14,5 +14,5 @@ def without_times(save: str) -> str:
 
 
 def marks_of(save: str) -> list[str]:
-    """The names of a save file's markers."""
+    """Returns the names of a save file's markers."""
     return re.findall(r"^\[markername\] [A-Z](.*)$", save, re.MULTILINE)

@@ -31,9 +31,13 @@ exit
 """
 _COLORS_OF_WAVES, _COLORS_OF_PAGES = 32, 128
 _WINDOW = 960, 830
-"""Width and height of the window, in pixels: its text is readable where a page shows the picture in its own size."""
+"""Width and height of the window in pixels: its text is readable if a page shows the picture
+unscaled.
+"""
 _ABOVE, _BESIDE = 99, 46
-"""Pixels above the waves (a title, which names folders of this machine, and buttons) and left of the signals' names."""
+"""Pixels above the waves (a title, which has folder names of this machine, and buttons) and left of
+the signals' names.
+"""
 _PATIENCE = 120
 _PAGE = 1236, 604
 """Width and height of a picture of a page, in pixels."""
@@ -44,7 +48,7 @@ _BROWSER = "chromium"
 
 @contextmanager
 def screen() -> Iterator[str]:
-    """A virtual display; returns its name."""
+    """Starts a virtual display and yields its name."""
     read, write = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(write), "-screen", "0", "1600x1200x24", "-nolisten", "tcp"],
@@ -63,7 +67,7 @@ def screen() -> Iterator[str]:
 
 
 def ask(command: Sequence[str | Path], script: str, folder: Path, display: str) -> str:
-    """What GTKWave prints that executes a script, called so in a folder."""
+    """Runs GTKWave with this command and script in a folder, and returns its output."""
     with tempfile.NamedTemporaryFile("w", suffix=".tcl") as file:
         file.write(script)
         file.flush()
@@ -80,7 +84,7 @@ def ask(command: Sequence[str | Path], script: str, folder: Path, display: str) 
 
 
 def _save_file(name: str) -> Path:
-    """The save file of a testbench, or of this name."""
+    """Returns the save file of a testbench, or the one of this name."""
     return Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
 
 
@@ -134,7 +138,7 @@ def draw_page(folder: Path, page: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command."""
+    """Runs the command and returns the exit code."""
     parser = Parser("testbench.waves.screens", str(__doc__).splitlines()[0], "docs/waves crs trap")
     parser.add_argument(
         "folder", metavar="FOLDER", type=Path, help="where the pictures go, as NAME.png"

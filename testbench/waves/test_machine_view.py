@@ -1,4 +1,4 @@
-"""A waveform of the whole machine shows what a warp did."""
+"""A waveform of the whole machine shows the events of a warp."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,9 @@ TOUR = PROGRAMS / "tour"
 
 
 def recorded(folder: Path, program: str, threads: int, handler: str | None = None):
-    """The texts that each trace has had, in order, by name; the save file; when it happened."""
+    """Records a run; returns the texts of each trace in order, by name; the save file; the times of
+    the markers.
+    """
     launch = prepare(
         read_program(str(TOUR / program)),
         parse_arguments([f"buf:OUT=u32[{threads}]"]),

@@ -1,5 +1,6 @@
-"""Kept save files and pictures are those that are written; GTKWave opens each testbench's waveform by its own, as
-reports say, where something happens."""
+"""The save files and pictures in the repository are reproduced; GTKWave opens each testbench's
+waveform with its save file at the marked cycle.
+"""
 
 import os
 import re
@@ -27,7 +28,9 @@ from testbench.waves.sources import check_screen
 MISSING = [tool for tool in ("gtkwave", "Xvfb") if shutil.which(tool) is None]
 needs_gtkwave = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 WHOLE = {"sm", "trap", "esr"}
-"""Testbenches of the whole machine, which takes minutes without a compiled model; test_tb_trap has their save files."""
+"""Testbenches of the whole machine, which take minutes without a compiled model; test_tb_trap tests
+their save files.
+"""
 _ASK = """\
 puts "dump [gtkwave::getDumpFileName]"
 foreach name [gtkwave::getDisplayedSignals] { puts "shown $name" }
@@ -45,8 +48,9 @@ def display():
 
 
 def show(command: list[str], folder: Path, display: str) -> tuple[Path, list[str], dict[str, int]]:
-    """What GTKWave, called so in a folder, has opened: the waveform, the names of its traces, and the times of the
-    window's edges and of the first marker."""
+    """Runs GTKWave with this command in a folder; returns the waveform that it has opened, the
+    names of its traces, and the times of the window's edges and of the first marker.
+    """
     printed = ask(command, _ASK, folder, display)
     fields = [line.split(" ", 1) for line in printed.splitlines()]
     dumps = [Path(line[1]) for line in fields if line[0] == "dump"]
@@ -58,15 +62,17 @@ def show(command: list[str], folder: Path, display: str) -> tuple[Path, list[str
 
 
 def traces_of(save: Path) -> list[str]:
-    """The traces that a save file asks for."""
+    """Returns the traces that a save file lists."""
     return [
         line.partition("} ")[2] for line in save.read_text().splitlines() if line.startswith("+{")
     ]
 
 
 def recorded(unit: str, waveform: Path) -> Report:
-    """The report of a testbench that has written its waveform, with a save file beside it that is
-    the kept one. The manual's pictures of it are the ones drawn from it.
+    """Runs a testbench with its waveform and returns its report.
+
+    The save file that it writes, and the manual's pictures of the waveform, must equal those in the
+    repository.
     """
     waveform.parent.mkdir(parents=True, exist_ok=True)
     report = run(
@@ -133,7 +139,7 @@ def test_the_waveform_is_found_from_any_folder(start, display, tmp_path):
     )
     opened, shown, _ = show(["gtkwave", os.path.relpath(save, folder)], folder, display)
     assert opened.samefile(waveform)
-    assert shown == ["crs.clk"]  # the others are not there: it shows what it finds
+    assert shown == ["crs.clk"]  # the other signals do not exist: it shows those that it finds
 
 
 def test_a_picture_that_cannot_be_drawn_again_stays(tmp_path, monkeypatch):

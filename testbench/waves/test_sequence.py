@@ -1,4 +1,6 @@
-"""A sequence diagram shows what the signals of a waveform say, as messages at their cycles and in their columns."""
+"""A sequence diagram shows the events in a waveform's signals as messages at their cycles and in
+their columns.
+"""
 
 import re
 import xml.etree.ElementTree as ET
@@ -19,7 +21,7 @@ SM = SM_BLOCK + REGISTER.offset
 
 
 def waveform(path, changes=(), cycles=CYCLES, warps=(0, 1)):
-    """One of the whole machine, in which signals change: (cycle, name, value)."""
+    """Writes a waveform of the whole machine, in which signals change: (cycle, name, value)."""
     at_first = {
         "host.write": 0,
         "host.address": 0,
@@ -135,7 +137,9 @@ def test_an_instruction_for_a_unit_is_a_message_to_it(tmp_path, shown, sender, r
 
 
 def test_other_instructions_are_counted_where_they_begin(tmp_path):
-    """Up to the next message of the warp, and to the end; that of BARS is not one of barriers."""
+    """They are counted up to the next message of the warp, and to the end; BARS is not an
+    instruction of barriers.
+    """
     texts = ["MOV R0, R1", "@P0 BAR.SYNC 0x0", "BARS", "@P0 MOV R1, R2", "RTT", "NOP", "NOP"]
     changes = [
         (at, "warp0.instruction", f"{8 * at:04x} {text}") for at, text in enumerate(texts, 1)
@@ -193,7 +197,7 @@ def test_a_write_of_the_host_is_a_message_in_its_cycle(tmp_path, write, address,
 
 
 def test_a_warp_leaves_a_barrier_or_is_withdrawn_from_it_for_the_trap(tmp_path):
-    """It is withdrawn while the machine traps, if it is not in the handler already."""
+    """It is withdrawn while the machine traps, unless it is in the handler already."""
     changes = [
         (1, "trap.barrier", 0b111),
         (2, "trap.barrier", 0b101),
@@ -225,7 +229,7 @@ def test_messages_are_in_the_order_of_their_cycles_and_of_the_warps_numbers(tmp_
 
 
 def texts_of(svg):
-    """The texts of a picture: (x, y, text)."""
+    """Returns the texts of a picture: (x, y, text)."""
     return [
         (float(one.attrib["x"]), float(one.attrib["y"]), one.text)
         for one in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
@@ -275,7 +279,9 @@ text-anchor="middle">the machine is TRAPPING</text>
 
 
 def test_a_diagram_has_a_column_a_row_and_an_arrow_for_each(tmp_path):
-    """Every message has a row below the last; a cycle is named once; heads of arrows are at the receiver."""
+    """Every message has a row below the previous one; a cycle has one label; arrow heads are at the
+    receiver.
+    """
     changes = [
         (3, "warp0.token", "+&"),
         (4, "warp0.token", "-&"),

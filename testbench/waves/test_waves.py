@@ -1,4 +1,6 @@
-"""Waveforms are the same bytes on every engine, and the tools that read them find what was traced."""
+"""Waveforms have the same bytes on every engine, and the tools that read them find the traced
+signals.
+"""
 
 import json
 import os
@@ -58,7 +60,7 @@ class Item(data.Struct):
 
 
 class Counter(wiring.Component):
-    """Counts; the low bits pick the operation."""
+    """A counter whose low bits select the operation."""
 
     step: In(4)
     items: Out(stream.Signature(Item))
@@ -84,7 +86,7 @@ class Counter(wiring.Component):
 
 
 def idle_counter():
-    """One that is inspected and not simulated."""
+    """Returns a counter that is inspected and not simulated."""
     dut = Counter()
     Fragment.get(dut, None)
     return dut
@@ -102,7 +104,9 @@ def traces(dut, mark):
 
 
 def traced(dut, testbench, shown, path, *, engine=PysimEngine, period=PERIOD, root="top"):
-    """Simulates; the file appears at the end, of any kind."""
+    """Simulates a design and writes a waveform of any format, which must appear at the end of the
+    run.
+    """
     simulator = Simulator(dut, engine=engine)
     simulator.add_clock(period)
     simulator.add_testbench(testbench)
@@ -128,7 +132,7 @@ def record(path, *, engine=PysimEngine, fast=False):
 
 
 def variables(path):
-    """By full name, what pywellen reads."""
+    """Returns the variables that pywellen reads, by full name."""
     return {variable.full_name: variable for variable in pywellen.Waveform(str(path)).all_vars()}  # pyright: ignore
 
 
@@ -390,7 +394,9 @@ def test_only_a_save_file_that_was_written_here_is_replaced(tmp_path, before, is
 
 
 def story(dut, mark):
-    """The operation as text while there is an item, an event that happens, and one that does not."""
+    """Describes a view: the operation as text while there is an item, an event that happens, and
+    one that does not.
+    """
 
     def named(valid, operation):
         return (
@@ -437,7 +443,8 @@ def record_story(path):
 def test_text_is_worked_out_of_several_signals(tmp_path):
     record_story(tmp_path / "a.vcd")
     shown = variables(tmp_path / "a.vcd")["demo.text"]
-    # The counter is the cycle: 4 to 7 and 12 have an item, whose operation are the two low bits; 3 has no name.
+    # The counter is the cycle: 4 to 7 and 12 have an item, whose operation is the two low bits; 3
+    # has no name.
     assert list(shown.tv) == [
         (0, "-"),
         (40, "next IDLE"),
@@ -589,7 +596,7 @@ def test_an_fst_that_is_no_file_is_refused(tmp_path, monkeypatch):
 
 
 def viewer(folder, name, script="exit 0"):
-    """A program that notes what it is called with."""
+    """Creates a program that records its arguments."""
     program = folder / name
     program.write_text(f'#!/bin/sh\necho "$@" > {folder}/{name}.called\n{script}\n')
     program.chmod(0o755)
@@ -774,7 +781,7 @@ def test_pictures_that_cannot_be_drawn_say_why(tmp_path):
 
 
 def clock_only(path, edges):
-    """A waveform of a clock with so many rising edges, 10 ns apart."""
+    """Writes a waveform of a clock with this number of rising edges, 10 ns apart."""
     times = "".join(f"#{10 * edge}\n1!\n#{10 * edge + 5}\n0!\n" for edge in range(edges))
     path.write_text(
         "$timescale 1ns $end\n$scope module top $end\n$var wire 1 ! clk $end\n$upscope $end\n"
@@ -809,7 +816,7 @@ def test_a_bubble_shows_a_number_in_its_format(value, number, width, label):
 
 
 def test_a_picture_is_as_wide_as_its_widest_label_needs_up_to_a_limit(tmp_path, monkeypatch):
-    """At a cycle's 40 pixels, with 6.6 for a character and 12 for the edges."""
+    """A cycle has 40 pixels, a character 6.6 and the edges 12."""
     dut, scales = Counter(), []
 
     async def testbench(ctx):

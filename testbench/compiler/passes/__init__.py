@@ -1,4 +1,4 @@
-"""Each pass of the compiler on a small function: PTX in, the listing of its operations out."""
+"""Each pass of the compiler on a small function: from PTX to the listing of its operations."""
 
 from collections.abc import Callable
 
@@ -18,14 +18,18 @@ _HEAD = (
 
 
 def selected(body: str) -> Function:
-    """The function of a kernel's body, as instruction selection leaves it. Registers a to d, i, n; 64-bit e to g."""
+    """Returns a kernel's function after instruction selection. Registers are a to d, i, n; 64-bit
+    ones e to g.
+    """
     module = parse_ptx(f"{HEADER}{_HEAD}{body}\nret; }}\n", "pass.ptx")
     return select_function(module.functions["k"], MemoryLayout.of(module))
 
 
 def after(body: str, *passes: Callable[[Function], object]) -> str:
-    """The listing after some passes; with registers behind their allocation. A pass that returns whether it has changed
-    the function is right about that."""
+    """Returns the listing after some passes; after register allocation it has registers.
+
+    A pass that returns whether it has changed the function must do so correctly.
+    """
     function, registers = selected(body), None
     listing = function_listing(function, registers)
     for each in passes:

@@ -1,4 +1,4 @@
-"""Instruction combining: what becomes one instruction, and what nearly does but may not."""
+"""Instruction combining: which instructions are combined, and similar ones that must not be."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from sim.toolchain.compiler.passes.webs import reaching_webs
 from testbench.compiler.passes import after
 
 _KNOWN = "ld.shared.v4.u32 {a, b, c, i}, [16]; ld.shared.v2.u64 {e, f}, [32]; "
-"""%v1 and the following ones: those of a, b, c, i, e and f that the body reads."""
+"""Defines %v1 and the following registers: those of a, b, c, i, e and f that the body reads."""
 _ROUNDS = 3
 
 
@@ -25,7 +25,7 @@ def _with_definitions(
 
 
 def combined(body: str, stored: str) -> list[str]:
-    """The operations of a body without its loads and stores."""
+    """Returns the operations of a body without its loads and stores."""
     rounds = [_with_definitions(combine)] * _ROUNDS
     before = (simplify_cfg, reaching_webs, _with_definitions(propagate), remove_dead_code)
     listing = after(f"{_KNOWN}{body} {stored}", *before, *rounds, remove_dead_code)
@@ -73,7 +73,8 @@ SUMS = {
     "shr.u32 d, a, 3; sub.u32 d, b, d;": ["%v5 = SHR.U32 %v1, 0x3", "%v6 = IADD %v2, -%v5"],
     "shr.u32 d, a, 3; sub.u32 d, d, b;": ["%v5 = SHR.U32 %v1, 0x3", "%v6 = IADD %v5, -%v2"],
     "shr.u32 d, a, 3; add.u32 d, d, 5;": ["%v5 = SHR.U32 %v1, 0x3", "%v6 = IADD %v5, 0x5"],
-    # The second source is taken where the first cannot be: another operation, no number, a register that changes.
+    # The second source is combined if the first can't be: another operation, no constant, a
+    # register that changes.
     "shl.b32 d, a, b; shl.b32 i, c, 2; add.u32 d, d, i;": [
         "%v5 = SHL %v1, %v2",
         "%v6 = ISCADD %v3, %v5, shift=0x2",
@@ -358,8 +359,8 @@ def test_a_number_that_is_added_to_an_address_becomes_its_offset_if_it_fits(body
 
 
 SIGNS = {
-    # Any source of a sum or a product takes the sign of a number that was negated before; only a sum
-    # takes its absolute value.
+    # Any source of a sum or a product takes the sign of a number that was negated before; only a
+    # sum takes its absolute value.
     "neg.f32 d, a; add.f32 d, d, b;": ["%v5 = FADD -%v1, %v2"],
     "neg.f32 d, b; add.f32 d, a, d;": ["%v5 = FADD %v1, -%v2"],
     "neg.f32 d, a; mul.f32 d, d, b;": ["%v5 = FMUL -%v1, %v2"],
@@ -379,7 +380,7 @@ def test_signs_of_numbers_in_single_precision_belong_to_their_use(body):
 
 
 CHANGED = {
-    # The inner operation may not have run, or its source has another value by now.
+    # The inner operation may not have been executed, or its source has changed.
     "@p add.u32 d, a, 3; add.u32 n, d, 4;": [
         "@%p1 %v5 = IADD %v1, 0x3",
         "%v6 = IADD %v5, 0x4",
@@ -412,7 +413,7 @@ CHANGED = {
         "branch %p1 B1 B2",
         "B2:",
     ],
-    # A guard of the outer operation alone keeps nothing apart.
+    # A guard of the outer operation alone does not prevent it.
     "setp.lt.u32 p, a, b; add.u32 d, a, 3; @p add.u32 n, d, 4;": [
         "%p1, _ = ISETP.LT.U32.AND %v1, %v2, 0x1",
         "@%p1 %v5 = IADD %v1, 0x7",

@@ -1,4 +1,5 @@
-"""Pseudo-instructions taken apart: 64-bit sums and comparisons, products of 16-bit halves, divisions by numbers.
+"""Expansion of pseudo-instructions: 64-bit sums and comparisons, products of 16-bit halves,
+divisions by constants.
 
 Factors and shifts of divisions are those of the tables in Hacker's Delight, chapter 10.
 """
@@ -18,7 +19,7 @@ from sim.toolchain.compiler.passes.webs import reaching_webs
 from testbench.compiler.passes import after
 
 _KNOWN = "ld.shared.v4.u32 {a, b, c, i}, [16]; ld.shared.v2.u64 {e, f}, [32]; "
-"""%v1 and the following ones: those of a, b, c, i, e and f that the body reads."""
+"""Defines %v1 and the following registers: those of a, b, c, i, e and f that the body reads."""
 
 
 def _propagate(function: Function) -> bool:
@@ -26,7 +27,7 @@ def _propagate(function: Function) -> bool:
 
 
 def expanded(body: str, stored: str) -> list[str]:
-    """The operations of a body without its loads and stores."""
+    """Returns the operations of a body without its loads and stores."""
     passes = (simplify_cfg, reaching_webs, _propagate, expand, remove_dead_code)
     lines = after(f"{_KNOWN}{body} {stored}", *passes).strip().splitlines()[1:-1]
     return [line.strip() for line in lines if "LDS.U.128" not in line and "STS" not in line]
@@ -431,7 +432,7 @@ OVERLAPPING = [
 
 @pytest.mark.parametrize(("name", "fields", "sources"), OVERLAPPING)
 def test_results_of_two_words_may_be_sources(name, fields, sources):
-    """A source is read before a result in its register is written, and each result that is wanted is written."""
+    """A source is read before a result in its register is written, and each live result is written."""
     places = {source.operand for source in sources if isinstance(source.operand, Value)}
     others = [Value("low"), Value("high")]
     for low, high in product((None, others[0], *places), (None, others[1], *places)):

@@ -1,4 +1,6 @@
-"""Constant folding: operations on numbers against Python, and those that a number makes simple."""
+"""Constant folding: operations on constants against Python, and operations that a constant operand
+simplifies.
+"""
 
 import operator
 import random
@@ -17,7 +19,7 @@ from testbench.compiler.passes import after
 
 _MASK = 0xFFFF_FFFF
 _KNOWN = "ld.shared.v4.u32 {a, b, c, i}, [16]; "
-"""%v1 and the following ones: those of a, b, c and i that the body reads."""
+"""Defines %v1 and the following registers: those of a, b, c and i that the body reads."""
 _STORE = " st.shared.u32 [64], d;"
 _NUMBERS = (0, 1, 2, 31, 32, 33, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFE, 0xFFFF_FFFF, 0x1234_5678)
 
@@ -27,7 +29,7 @@ def _propagate(function: Function) -> bool:
 
 
 def folded(body: str) -> list[str]:
-    """The lines of a body without its loads and stores."""
+    """Returns the lines of a body without its loads and stores."""
     listing = after(
         _KNOWN + body,
         simplify_cfg,
@@ -41,7 +43,7 @@ def folded(body: str) -> list[str]:
 
 
 def number_of(body: str) -> int:
-    """The number that d is at the end."""
+    """Returns the constant value of d at the end."""
     listing = after(
         _KNOWN + body + _STORE,
         simplify_cfg,
@@ -126,7 +128,7 @@ SIMPLE = {
     "shr.s32 d, a, 0;": [],
     "mad.lo.u32 d, a, 0, b;": [],
     "mad.lo.u32 d, 0, a, b;": [],
-    # These are not simpler.
+    # These can't be simplified.
     "add.u32 d, a, 1;": ["%v5 = IADD %v1, 0x1"],
     "sub.u32 d, 0, a;": ["%v5 = IADD 0x0, -%v1"],
     "or.b32 d, a, 1;": ["%v5 = LOP.OR %v1, 0x1"],

@@ -1,5 +1,4 @@
-"""Each pass of the compiler: its output for a small function, and that without it the listing
-differs."""
+"""Each pass of the compiler: its output for a small function, which must differ without the pass."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,18 +33,20 @@ _Pass = Callable[[Function], object]
 
 
 def _with_definitions(step: Callable[[Function, Definitions], bool]) -> _Pass:
-    """A step of the optimiser, which asks for single definitions."""
+    """Returns a pass for a step of the optimizer that needs single definitions."""
     return lambda function: step(function, Definitions(function))
 
 
 def _in_registers(limit: int) -> _Pass:
-    """Register allocation with so many registers."""
+    """Returns register allocation with ``limit`` registers as a pass."""
     return lambda function: allocate(function, limit)
 
 
 @dataclass(frozen=True)
 class _Case:
-    """The last of some passes on a kernel's body; ``off`` is the one that is left out to see that it matters."""
+    """The output of some passes for a kernel's body; ``off`` is the pass that is omitted to check
+    that it matters.
+    """
 
     passes: tuple[_Pass, ...]
     body: str
@@ -438,7 +439,9 @@ def test_a_loop_with_a_barrier_is_not_unrolled(statement, unrolled):
 
 
 def test_branches_that_an_unrolled_loop_adds_are_taken_by_all_threads_alike():
-    """Also where only some threads come to the loop: the counter begins with a number, and the limit is a constant."""
+    """The branches are uniform even if only some threads reach the loop: the counter starts at a
+    constant, and the limit is a constant.
+    """
     function = selected(
         "mov.u32 a, %tid.x; setp.lt.u32 p, a, 5; @p bra E; ld.param.u32 n, [x]; mov.u32 i, 0; "
         "H: st.shared.u32 [a], i; add.u32 i, i, 1; setp.lt.u32 q, i, n; @q bra H; E: st.shared.u32 [a], b;"

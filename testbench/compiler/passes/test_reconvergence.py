@@ -1,4 +1,6 @@
-"""Reconvergence: the tokens that a small function pushes, and the paths on which threads leave by them."""
+"""Reconvergence: the tokens that a small function pushes, and the paths on which threads leave by
+them.
+"""
 
 import pytest
 
@@ -19,7 +21,9 @@ STORE = "st.shared.u32 [a], b;"
 
 
 def tokens(body):
-    """A line for each push, and one for each path that leaves a region; blocks as listings number them."""
+    """Returns a line for each push, and one for each path that leaves a region; blocks have the
+    numbers of listings.
+    """
     function = selected(f"{READ} {body}")
     simplify_cfg(function)
     add_preheaders(function)
@@ -78,7 +82,7 @@ def test_threads_meet_by_tokens(name):
 
 
 def test_a_region_that_no_path_leaves_is_dropped():
-    """Of two with one join, both pushed on every path to it, threads leave the inner one."""
+    """Two regions with one join are both pushed on every path to it; threads leave the inner one."""
     function = selected(f"{READ} setp.lt.u32 p, b, 5; @p bra A; {STORE} A: {STORE}")
     simplify_cfg(function)
     entry, join = function.blocks[0], function.blocks[-1]
@@ -92,7 +96,7 @@ def test_a_region_that_no_path_leaves_is_dropped():
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_region_that_is_open_on_one_path_only_is_dropped(number):
-    """A push in either branch whose join lies behind the place where both meet."""
+    """A region is pushed in one branch, and its join is after the block where both branches join."""
     function = selected(
         f"{READ} setp.lt.u32 p, b, 5; @p bra A; {STORE} bra B; A: {STORE} B: {STORE}"
     )

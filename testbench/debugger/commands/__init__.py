@@ -1,1 +1,1 @@
-"""The debugger's commands and its driver, on warps and registers that are made by hand."""
+"""Tests of the debugger's commands and its driver, on fake warps and registers."""

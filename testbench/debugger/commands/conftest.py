@@ -64,7 +64,7 @@ def session():
 
 @pytest.fixture
 def debugged(session, monkeypatch):
-    """A machine that has locked down: its warps are set, and what the driver has done is noted."""
+    """A machine that has locked down with given warps; it records the actions of the driver."""
     host = fake_host()
     host.memory = session.machine.memory
     host.field = lambda register, name: answer(0)

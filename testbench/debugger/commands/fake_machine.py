@@ -1,4 +1,4 @@
-"""A program, stopped warps and the registers of a machine, all made by hand."""
+"""A program, stopped warps and the registers of a machine, all fakes."""
 
 from typing import Any
 
@@ -16,11 +16,13 @@ from testbench.fakes import fake
 TEXT = ".kernel k\n" + "".join(f"MOV32I R{at}, 0x{at:x}\n" for at in range(12)) + "EXIT\n"
 BARRIER = BY_NAME["BAR"][0].default
 INSTRUCTIONS = [at for at in range(0x08, 0x100, 8) if at % 0x20]
-"""Their addresses: each group of four words begins with a control word."""
+"""Addresses of instructions: each group of four words begins with a control word."""
 
 
 def stopped_warp(pc, active, broken=0, waiting=0, tokens=(), place=((0, 0, 0), 0)):
-    """A stopped warp: R<n> of thread t is 100 n + t; P<n> holds in threads with bit n; CC in the upper ones."""
+    """Returns a stopped warp: R<n> of thread t is 100 n + t; P<n> is true in threads with bit n; CC
+    is the upper bits.
+    """
     masks = WarpMasks(active, broken)
     return fake(
         pc=pc,
@@ -39,7 +41,7 @@ async def answer(value):
 
 
 def done(coroutine):
-    """The result of a coroutine that never waits."""
+    """Runs a coroutine that never suspends and returns its result."""
     with pytest.raises(StopIteration) as ended:
         coroutine.send(None)
     return ended.value.value
@@ -56,7 +58,7 @@ def refusal(session, line):
 
 
 class FakeHost:
-    """Registers that are written and read; the machine's time passes by itself."""
+    """Registers that are written and read; the machine's time advances by itself."""
 
     def __init__(self, **values):
         self.values, self.written, self.cycles, self.failed = values, [], 0, False
@@ -76,12 +78,12 @@ class FakeHost:
 
 
 def fake_host(**values: Any) -> Any:
-    """A FakeHost, in the place of a host of the hardware."""
+    """Returns a FakeHost that replaces a host of the hardware."""
     return FakeHost(**values)
 
 
 class FakeWarp:
-    """A warp in the save area, at a pc, with the reasons of its traps and the host's command."""
+    """A warp in the save area at a pc, with its trap reasons and the host's command."""
 
     def __init__(self, pc, reasons=(), command=WakeCommand.LEAVE, *, stepped=False, error=0):
         self.pc = pc

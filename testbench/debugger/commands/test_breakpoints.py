@@ -1,4 +1,4 @@
-"""Breakpoints, and the addresses of code that name them."""
+"""Breakpoints, and the notations of code addresses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How commands are written: names, arguments, help, completion, batches."""
+"""The language of commands: names, arguments, help, completion, batches."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_a_batch_ends_at_its_end_or_where_a_command_cannot_be_done(session, caps
     assert session.leaves
     assert capsys.readouterr().out.splitlines()[0] == "(warpstack) masks"
     session.leaves = False
-    done(batch.serve(session))  # continues behind the command that it stopped at
+    done(batch.serve(session))  # continues after the command at which it stopped
     assert capsys.readouterr().out.startswith("(warpstack) masks\n") and session.leaves
     session.leaves = False
     with pytest.raises(BatchError, match=r"^script:2: there is no thread 9; "):

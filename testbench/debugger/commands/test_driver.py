@@ -1,4 +1,4 @@
-"""The debugger's driver: how it wakes warps, reads and clears status registers, and waits."""
+"""The debugger's driver: it wakes warps, reads and clears status registers, and waits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Commands that run the machine: warps, run, step, detach; what is printed; interrupts; new grids."""
+"""Commands that run the machine: warps, run, step, detach; their output; interrupts; new grids."""
 
 import pytest
 
@@ -89,7 +89,7 @@ def test_ctrl_c_stops_the_machine_once_and_the_program_the_second_time():
     assert watch.look(10) is True and watch.look(20) is False
     watch._interrupt(2, None)
     watch.stopped()
-    watch._interrupt(2, None)  # of the next run
+    watch._interrupt(2, None)  # interrupts the next run
     assert watch.look(30) is True
     watch.stopped()
 

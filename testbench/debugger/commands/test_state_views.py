@@ -1,4 +1,6 @@
-"""What the debugger shows of a stopped warp: masks, stack, registers, predicates, memory, instructions."""
+"""The debugger's views of a stopped warp: masks, stack, registers, predicates, memory,
+instructions.
+"""
 
 import pytest
 
@@ -111,7 +113,7 @@ def test_memory_is_shown_by_words_from_a_buffer_or_an_address(session):
 
 
 def test_instructions_are_shown_around_the_warp_without_control_words(session):
-    """Four before the one that it is at, as far as there are so many."""
+    """Up to four instructions before the current one are shown."""
     for place, at in enumerate(INSTRUCTIONS[:9]):
         session._machine.warps[1].pc = at
         session.look_at(1)

@@ -1,4 +1,4 @@
-"""What the debugger reports when warps stop, a grid ends or an error occurs."""
+"""Reports of the debugger when warps stop, a grid ends or an error occurs."""
 
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS

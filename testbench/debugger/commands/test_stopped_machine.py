@@ -1,4 +1,4 @@
-"""A machine under the debugger: warps that stop at breakpoints, step and wait, and runs that are bounded."""
+"""A machine under the debugger: warps that stop at breakpoints, step and wait, and bounded runs."""
 
 import pytest
 
@@ -36,10 +36,10 @@ def test_a_warp_that_has_hit_a_breakpoint_is_put_back_to_it(debugged):
             WakeCommand.LEAVE,
             True,
             0x10,
-        ),  # the program's own trap, while breakpoints are out
+        ),  # the program's own trap, while breakpoints are removed
         ([REASON], WakeCommand.LEAVE, False, 0x30),  # the program's own trap, elsewhere
         ([REASON + 1], WakeCommand.LEAVE, False, 0x10),
-        ([REASON], WakeCommand.RELOAD, False, 0x10),  # it was put back before
+        ([REASON], WakeCommand.RELOAD, False, 0x10),  # it was restored before
     ],
 )
 def test_other_traps_do_not_put_a_warp_back(debugged, reasons, command, lifted, at):
@@ -67,7 +67,9 @@ def test_a_warp_that_is_stepped_onto_a_breakpoint_is_told_of_it_and_one_that_wai
 
 
 def test_a_warp_under_a_breakpoint_is_stepped_with_the_programs_own_instruction(debugged):
-    """Alone; others are stepped as they are. Breakpoints are out meanwhile, and are in again afterwards."""
+    """The warp is stepped alone; other warps are stepped together. Breakpoints are removed during
+    the step, and set again afterwards.
+    """
     debugged.breakpoints.add(0x10)
     debugged.breakpoints.plant(debugged.memory)
     hidden = debugged.memory.read(debugged.breakpoints._base + 0x10, 8)
@@ -113,7 +115,7 @@ def test_an_error_goes_before_traps_and_a_warp_that_did_not_run_is_no_reason(deb
 
 
 def test_warps_at_breakpoints_stay_there_while_others_run(debugged):
-    """If there are others; otherwise all are resumed."""
+    """If all warps are at breakpoints, all are resumed."""
     debugged.breakpoints.add(0x10)
     debugged.all |= {0: FakeWarp(0x10), 2: FakeWarp(0x28)}
     debugged.state, debugged._reported = MachineState.STOPPED, {0: 0x10}
@@ -126,7 +128,7 @@ def test_warps_at_breakpoints_stay_there_while_others_run(debugged):
     done(debugged._release())
     assert debugged.done == [("resume",)] and debugged._reported == {} and not debugged._parked
     done(debugged._release())
-    assert debugged.done == [("resume",)]  # it runs already
+    assert debugged.done == [("resume",)]  # it is running already
 
 
 def test_a_step_that_hits_a_planted_breakpoint_is_put_back_to_it(debugged):
@@ -188,7 +190,7 @@ def test_a_machine_runs_for_the_cycles_that_are_left(debugged, cycles, expected)
 
 
 def test_breakpoints_are_left_before_the_machine_runs_on(debugged, monkeypatch):
-    """There is something to report if the grid has ended, or a warp that could step has stopped again."""
+    """There is a report if the grid has ended, or a warp that could step has stopped again."""
     debugged.breakpoints.add(0x10)
     debugged.all[0] = FakeWarp(0x10)
     debugged.state = MachineState.STOPPED

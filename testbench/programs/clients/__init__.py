@@ -1,1 +1,1 @@
-"""Images that other people's compilers handed to the CUDA driver, recorded: see README.md."""
+"""Images that third-party compilers passed to the CUDA driver, recorded: see README.md."""

@@ -24,7 +24,7 @@ _LIMIT = 1 << 30
 
 
 class _Recorder(Server):
-    """Keeps what programs load and link, but not the linked result."""
+    """A server that records the images that programs load and link, but not the linked result."""
 
     def __init__(self, device: Device) -> None:
         self.images: list[bytes] = []
@@ -73,7 +73,7 @@ def write_new(prefix: str, images: Sequence[bytes]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Runs the command and returns the exit code."""
     parser = Parser(
         "testbench.programs.clients.record",
         "Records the images that a CUDA program loads.",

@@ -1,4 +1,6 @@
-"""Recorded images of other people's compilers: each runs on the warp model, two on the machine in lockstep."""
+"""Recorded images of third-party compilers: each runs on the warp model, two on the machine in
+lockstep.
+"""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -24,7 +26,9 @@ _LIMIT = 1_000_000
 
 
 class Case(NamedTuple):
-    """A launch: its shape, what is in its buffers before and afterwards, and how its compiler passes them."""
+    """A launch: its shape, the content of its buffers before and after, and the arguments that its
+    compiler passes.
+    """
 
     grid: int
     block: tuple[int, int]
@@ -34,17 +38,19 @@ class Case(NamedTuple):
 
 
 def pointers(addresses, _buffers):
-    """A pointer for each buffer."""
+    """Arguments: a pointer for each buffer."""
     return struct.pack(f"<{len(addresses)}Q", *addresses)
 
 
 def with_count(addresses, buffers):
-    """The same, then the number of elements."""
+    """Arguments: a pointer for each buffer, then the number of elements."""
     return pointers(addresses, buffers) + struct.pack("<I", len(buffers[0]))
 
 
 def numba_arrays(addresses, buffers):
-    """Seven numbers for each array: two pointers of the host, elements, bytes of one, pointer, shape, strides."""
+    """Arguments: seven numbers for each array: two host pointers, length, element size, pointer,
+    shape, strides.
+    """
     return b"".join(
         struct.pack("<7Q", 0, 0, array.size, array.itemsize, address, array.size, array.itemsize)
         for address, array in zip(addresses, buffers, strict=True)
@@ -52,7 +58,7 @@ def numba_arrays(addresses, buffers):
 
 
 def steps(number):
-    """Of Collatz's sequence, to 1."""
+    """Returns the number of steps of Collatz's sequence from a number to 1."""
     count = 0
     while number != 1:
         number, count = number // 2 if number % 2 == 0 else 3 * number + 1, count + 1
@@ -60,7 +66,7 @@ def steps(number):
 
 
 def cases():
-    """Name of the images -> its launch."""
+    """Returns the launch of each image, by name."""
     values, numbers = np.arange(150, dtype=np.int32), np.arange(1, 41, dtype=np.int64)
     left = np.arange(64, dtype=np.float32).reshape(8, 8)
     right = 2 * np.eye(8, dtype=np.float32)
@@ -100,7 +106,7 @@ IMAGES = sorted(path.name for path in HERE.iterdir() if path.suffix in (".ptx", 
 
 
 def run(image: str, runner: Runner) -> None:
-    """Runs an image, and looks at all of its buffers."""
+    """Runs an image and checks all of its buffers."""
     case = CASES[image.partition(".")[0]]
     memory = Memory()
     placed = place(module_of((HERE / image).read_bytes(), OwnCompiler(), JitOptions()), memory)

@@ -1,4 +1,4 @@
-"""The largest number of each row, less its mean."""
+"""Computes the largest number of each row minus the row's mean."""
 
 from tinygrad import Tensor  # type: ignore[import-not-found]
 

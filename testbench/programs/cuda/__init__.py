@@ -1,1 +1,3 @@
-"""Kernels of CUDA C++, as NVIDIA's compilers made them and with what the same source leaves on a host."""
+"""Kernels of CUDA C++, compiled by NVIDIA's compilers, with the results of the same source on a
+host.
+"""

@@ -2,9 +2,10 @@
 
     python -m testbench.programs.cuda.build [--check] [NAME ...]
 
-Of each kernel: ``NAME.ptx`` and, not optimised, ``NAME.G.ptx`` by NVRTC; ``NAME.O0.cubin``, ``NAME.O3.cubin`` and
-``NAME.G.cubin`` by ptxas; what each of its runs must leave, by a host compiler. Needs g++ and
-``pip install -e '.[cuda]'``. With ``--check`` nothing is written: files that would change are named (exit code 1).
+For each kernel: ``NAME.ptx`` and, not optimised, ``NAME.G.ptx`` by NVRTC; ``NAME.O0.cubin``,
+``NAME.O3.cubin`` and ``NAME.G.cubin`` by ptxas; the expected results of each of its runs, by a host
+compiler. Needs g++ and ``pip install -e '.[cuda]'``. With ``--check`` no file is written: files
+that would change are named (exit code 1).
 """
 
 import json
@@ -20,7 +21,7 @@ from testbench.programs.cuda.runs import CUDA_RUNS, expectation_file
 
 
 def optimised(source: Path) -> Iterator[tuple[Path, bytes]]:
-    """The files that NVIDIA's compilers make of a source, except those for a debugger."""
+    """Yields the files that NVIDIA's compilers make of a source, except those for a debugger."""
     ptx = ptx_of_cuda(source.read_text(), source.name, debug=False)
     yield source.with_suffix(".ptx"), ptx.encode()
     for level in LEVELS:
@@ -28,7 +29,7 @@ def optimised(source: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def compiled(source: Path) -> Iterator[tuple[Path, bytes]]:
-    """The files that NVIDIA's compilers make of a source."""
+    """Yields the files that NVIDIA's compilers make of a source."""
     yield from optimised(source)
     ptx = ptx_of_cuda(source.read_text(), source.name, debug=True)
     yield source.with_suffix(f".{DEBUG}.ptx"), ptx.encode()
@@ -36,13 +37,15 @@ def compiled(source: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def expectation(run: Run) -> tuple[Path, bytes]:
-    """The file of what a run leaves."""
+    """Returns the file with the results of a run, and its content."""
     lines = (f"{json.dumps(name)}: {json.dumps(words)}" for name, words in words_left(run).items())
     return expectation_file(run), ("{" + ",\n ".join(lines) + "}\n").encode()
 
 
 def update(files: Iterable[tuple[Path, bytes]], check: bool) -> int:
-    """Writes the files whose content is another, or only checks them, and prints their names; the exit code."""
+    """Writes the files with a changed content, or only checks them, and prints their names; returns
+    the exit code.
+    """
     code = 0
     for path, content in files:
         if not path.exists() or path.read_bytes() != content:
@@ -55,7 +58,7 @@ def update(files: Iterable[tuple[Path, bytes]], check: bool) -> int:
 
 
 def _parser(kernels: Sequence[str]) -> Parser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = Parser(
         "testbench.programs.cuda.build",
         "Compiles the kernels of CUDA C++.",

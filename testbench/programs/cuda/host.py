@@ -1,5 +1,7 @@
-"""Runs kernels of CUDA C++ on the host: its C++ compiler takes the same source, ``host_sources`` have what CUDA adds
-to C++."""
+"""Runs kernels of CUDA C++ on the host, whose C++ compiler compiles the same source.
+
+``host_sources`` has headers that define CUDA's extensions of C++.
+"""
 
 import os
 import shutil
@@ -12,14 +14,14 @@ from sim.launch import Argument, Buffer, Scalar
 from testbench.kernels.manifest import LEVELS, Run
 
 COMPILER = shutil.which("g++")
-"""The compiler, None where it is missing."""
+"""Path of the compiler, None if it is missing."""
 _FOLDER = Path(__file__).parent / "host_sources"
 _OPTIONS = (
     "-std=c++17",
     "-O1",
     "-x",
     "c++",
-    # What C++ leaves undefined ends the run, so that nothing is expected of it.
+    # Undefined behaviour of C++ ends the run, so that no result depends on it.
     "-fsanitize=undefined",
     "-fsanitize-undefined-trap-on-error",
 )
@@ -27,7 +29,7 @@ _SECONDS = 60
 
 
 class HostError(Exception):
-    """A kernel that does not compile, or does not end."""
+    """A kernel that does not compile, or does not terminate."""
 
 
 def _packed(argument: Argument) -> bytes:
@@ -41,7 +43,7 @@ def _packed(argument: Argument) -> bytes:
 
 
 def words_left(run: Run) -> dict[str, list[int]]:
-    """The 32-bit words that a run leaves in each of its buffers. Raises HostError."""
+    """Returns the 32-bit words that a run leaves in each of its buffers. Raises HostError."""
     if COMPILER is None:
         raise HostError("g++ is not there")
     arguments = run.launch_arguments(LEVELS[0])

@@ -1,7 +1,9 @@
-"""How the kernels of CUDA C++ are run, and what each must leave in its buffers: a witness beside the models.
+"""Runs of the kernels of CUDA C++, and the results that each must leave in its buffers, independent
+of the models.
 
-``manifest.toml`` has the launches, written as that of the other kernels. ``NAME.json`` has the 32-bit words that a host
-compiler's code of the same source left in every buffer; a label stands behind the kernel's name: ``NAME.LABEL.json``.
+``manifest.toml`` has the launches, in the same format as that of the other kernels. ``NAME.json``
+has the 32-bit words that a host compiler's code of the same source left in every buffer; a label
+follows the kernel's name: ``NAME.LABEL.json``.
 """
 
 import json
@@ -16,18 +18,22 @@ from testbench.kernels.outcome import Exact
 
 _HERE = Path(__file__).parent
 CUDA_LEVELS = (*LEVELS, DEBUG)
-"""What each kernel was compiled for."""
+"""Levels at which each kernel was compiled."""
 CUDA_RUNS: dict[str, Run] = read((_HERE / "manifest.toml").read_text(), _HERE)
 """All runs by name."""
 
 
 def expectation_file(run: Run) -> Path:
-    """Where it stands what a run leaves: a list of 32-bit words by name of buffer, as JSON."""
+    """Returns the file with the results of a run: a list of 32-bit words by name of buffer, as
+    JSON.
+    """
     return run.folder / f"{run.name.replace(':', '.')}.json"
 
 
 def complaints(run: Run, finished: Launch, memory: Memory | None = None) -> list[str]:
-    """What is wrong in the buffers after a launch, a line each: in ``memory``, by default in the launch's own."""
+    """Checks the buffers after a launch, in ``memory`` or by default in the launch's memory: one
+    line for each error.
+    """
     left, expected = memory or finished.memory, json.loads(expectation_file(run).read_text())
     if expected.keys() != finished.buffers.keys():
         return [f"{run.name}: buffers {', '.join(finished.buffers)}, not {', '.join(expected)}"]

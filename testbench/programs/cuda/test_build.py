@@ -1,4 +1,6 @@
-"""How the files of the kernels of CUDA C++ are made: the host's threads, what ends a run there, and the command."""
+"""Building the kernels of CUDA C++: threads on the host, errors that end a run there, and the
+command.
+"""
 
 import json
 from dataclasses import replace
@@ -13,7 +15,7 @@ from testbench.programs.cuda.runs import CUDA_RUNS, expectation_file
 from testbench.refusal import refused
 
 FEW = ["c04_tile_scan", "c43_expressions", "c47_byte_atomics", "c57_chained_scan"]
-"""Of every kind that the host's threads wait for each other."""
+"""Kernels with every kind of synchronization between the host's threads."""
 KERNEL = "c08_ballot_select"
 ENTRY = """
 [[run]]
@@ -27,7 +29,7 @@ _HEAD = 'extern "C" __global__ void k(unsigned *out) { unsigned t = threadIdx.x;
 
 
 def _nvidia_is_missing() -> str:
-    """Why NVIDIA's compilers can't be used; empty when they can."""
+    """Returns why NVIDIA's compilers can't be used; empty if they can."""
     try:
         cubin_of_ptx(ptx_of_cuda(_HEAD + "}", "k.cu", debug=False))
     except (CompilerError, OSError) as error:
@@ -45,7 +47,7 @@ def nvidia():
 
 
 def run_of(folder, text: str) -> Run:
-    """A run of a kernel with this body."""
+    """Returns a run of a kernel with this body."""
     (folder / "k.cu").write_text(_HEAD + text + " }\n")
     return read(ENTRY, folder)["k"]
 

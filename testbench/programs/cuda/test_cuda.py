@@ -1,5 +1,7 @@
-"""Kernels of CUDA C++ on the models, as NVIDIA's compilers made them and as the compiler here makes them of
-their PTX, against what a host compiler's code of the same source leaves.
+"""Kernels of CUDA C++ on the models, compiled by NVIDIA's compilers and, from their PTX, by this
+project's compiler.
+
+The expected results are those of a host compiler's code of the same source.
 """
 
 from functools import cache
@@ -20,17 +22,17 @@ LIMIT = 50_000
 FOLDER = next(iter(CUDA_RUNS.values())).folder
 KERNELS = sorted({run.kernel for run in CUDA_RUNS.values()})
 ALIKE = [name for name, run in CUDA_RUNS.items() if not run.compared]
-"""Runs whose threads leave the same when each runs alone."""
+"""Runs whose results are the same when each thread runs alone."""
 PTX = [
     *((name, "ptx") for name in CUDA_RUNS),
     *((name, f"{DEBUG}.ptx") for name in list(CUDA_RUNS)[::4]),
 ]
-"""Runs, and which of their kernels' texts is compiled: compiling takes most of the time."""
+"""Runs, and the PTX file that is compiled for each: compilation takes most of the time."""
 
 
 @cache
 def optimised(name: str) -> Launch:
-    """A run's optimised kernel, ended on the warp model."""
+    """Returns the launch of a run's optimised kernel, after it has run on the warp model."""
     return on_warps(build(CUDA_RUNS[name], LEVELS[1]), LIMIT)
 
 
@@ -71,7 +73,7 @@ def test_the_compiler_here_makes_code_that_leaves_the_same(name, suffix):
 @pytest.mark.parametrize("level", CUDA_LEVELS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_compiled_code_has_nothing_that_is_refused(kernel, level):
-    """Nor has the code that no run reaches."""
+    """Code that no run reaches is checked as well."""
     module = read_cubin(CUDA_RUNS[kernel].cubin(level))
     assert refused_words(module) == []
 
@@ -93,7 +95,9 @@ def test_every_source_has_a_run_and_nothing_is_kept_without_a_source():
 
 @pytest.mark.parametrize("name", CUDA_RUNS)
 def test_a_wrong_byte_is_noticed(name):
-    """In the last byte of every buffer, in a launch whose buffers were right before."""
+    """The wrong byte is the last one of every buffer, in a launch whose buffers were correct
+    before.
+    """
     run = CUDA_RUNS[name]
     launch = optimised(name)
     for buffer, (base, size) in launch.buffers.items():

@@ -1,7 +1,8 @@
-"""Kernels of CUDA C++, as NVIDIA's compilers made them, on the hardware in lockstep with the warp model.
+"""Kernels of CUDA C++, compiled by NVIDIA's compilers, on the hardware in lockstep with the warp
+model.
 
-Each optimised, and every fourth one, by turns, not optimised or for a debugger; ``run_tb sm --all`` has them all at
-every level.
+All are run optimised, and every fourth one also without optimisation or for a debugger,
+alternately; ``run_tb sm --all`` runs all at every level.
 """
 
 from functools import cache

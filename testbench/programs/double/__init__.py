@@ -1,1 +1,3 @@
-"""Kernels in double precision, as NVIDIA's compilers (NVRTC and ptxas 11.8) made them of the sources here."""
+"""Kernels in double precision, compiled from the sources here by NVIDIA's compilers (NVRTC and
+ptxas 11.8).
+"""

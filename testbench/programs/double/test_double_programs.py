@@ -1,5 +1,6 @@
-"""Kernels in double precision on both models, against numpy and MPFR, and on the hardware in lockstep with the warp
-model."""
+"""Kernels in double precision on both models, against NumPy and MPFR, and on the hardware in
+lockstep with the warp model.
+"""
 
 import random
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from testbench.engine.designs import needs_compiled
 from testbench.handmade import launch
 from testbench.words import encode
 
-gmpy2: Any = import_module("gmpy2")  # it does not say of what types its functions are
+gmpy2: Any = import_module("gmpy2")  # it has no type annotations
 FOLDER = Path(__file__).parent
 LIMIT = 200_000
 BLOCK = 64
@@ -40,7 +41,7 @@ def launch_of(kernel: str, level: str, arguments: Sequence[Argument], blocks: in
 
 
 def left_by(launch: Launch) -> np.ndarray:
-    """The words of the first buffer."""
+    """Returns the words of the first buffer."""
     return np.frombuffer(launch.memory.read(*next(iter(launch.buffers.values()))), np.uint64)
 
 
@@ -49,14 +50,14 @@ def buffer(name: str, numbers: np.ndarray) -> Buffer:
 
 
 def ordered(*numbers: float) -> list[float]:
-    """What of them is a number, -0 before +0."""
+    """Returns the arguments except NaNs in ascending order, -0 before +0; a NaN if all are NaNs."""
     return sorted(
         (each for each in numbers if not isnan(each)), key=lambda each: (each, copysign(1, each))
     ) or [nan]
 
 
 def daxpy(source: random.Random, count: int) -> tuple[list[Argument], np.ndarray]:
-    """The arguments, and the expected results, except NaNs."""
+    """Returns the arguments and the expected results, except NaNs."""
     x, y, _ = (np.array(column, np.uint64) for column in doubles(source, count))
     a = 0x3FF8_0000_0000_0001
     one = 0x3FF << 52
@@ -85,7 +86,7 @@ def daxpy(source: random.Random, count: int) -> tuple[list[Argument], np.ndarray
 
 
 def same(found: np.ndarray, exact: np.ndarray) -> None:
-    """Equal, except the bits of NaNs."""
+    """Checks that words are equal, except the bits of NaNs."""
     numbers = [words.view(np.float64).ravel() for words in (found, exact)]
     wrong = np.flatnonzero(
         (found.ravel() != exact.ravel()) & ~(np.isnan(numbers[0]) & np.isnan(numbers[1]))
@@ -150,7 +151,7 @@ def test_a_machine_without_it_refuses_it(preset, capsys):
 
 
 def pairs(source: random.Random, count: int) -> np.ndarray:
-    """Edges beside edges, and any numbers."""
+    """Returns pairs of edge values, followed by random numbers."""
     first, second, _ = doubles(source, count)
     edges = [(a, b) for a in EDGES for b in EDGES][:count]
     return np.array([*edges, *zip(first, second, strict=True)][:count], np.uint64)
@@ -168,7 +169,9 @@ def exact_root(a: float) -> float:
 @pytest.mark.parametrize("level", ["O0", "O3"])
 @pytest.mark.parametrize("run", [on_warps, on_threads])
 def test_quotients_are_rounded_to_the_nearest(run, level):
-    """Compiled division: Newton's steps from MUFU.RCP64H, its slow path, and the check between them."""
+    """Compiled division: Newton's method starting from MUFU.RCP64H, its slow path, and the check
+    between them.
+    """
     numbers = pairs(random.Random(level), 16 * BLOCK if run is on_warps else 9 * BLOCK)
     exact = np.array([exact_quotient(a, b) for a, b in numbers.view(np.float64)]).view(np.uint64)
     arguments = [buffer("out", np.zeros(len(numbers))), buffer("in", numbers)]
@@ -199,7 +202,7 @@ def test_roots_and_reciprocals_are_rounded_to_the_nearest(run, level):
 @needs_compiled
 @pytest.mark.parametrize(("kernel", "words"), [("quotients", 2), ("roots", 1)])
 def test_the_hardware_keeps_step_in_division(kernel, words):
-    """Slow paths among them."""
+    """The numbers include some that take slow paths."""
     hardware = Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
     numbers = pairs(random.Random(kernel), 2 * BLOCK)[:, :words].copy()
     arguments = [buffer("out", np.zeros((len(numbers), 2))), buffer("in", numbers)]
@@ -213,7 +216,9 @@ CONVERSIONS = [
     ("I2F", {"source": 7, "destination": 3}),
     ("I2F", {"source": 3, "destination": 2, "round": 2, "cc": 1}),
 ]
-"""Of 64 bits, with a constant: within single precision and without, with and without a sign."""
+"""Conversions of 64-bit constants: within the range of single precision and beyond it, with and
+without a sign.
+"""
 
 
 @needs_compiled
@@ -221,8 +226,9 @@ CONVERSIONS = [
     ("preset", "chosen"), [("default", CONVERSIONS), ("tiny", CONVERSIONS[2:])]
 )
 def test_conversions_of_constants_of_64_bits(preset, chosen):
-    """Every fourth word of a bank of them, so that its last one has no upper half; in between a sum and a product that
-    read another, in double precision, which asks for upper words, too."""
+    """Every fourth word of a bank is used, so that the last one has no upper half. Between them a
+    sum and a product in double precision read other constants, which need upper words as well.
+    """
     bank = np.array([-2.75, 1e18, -(1 << 53) - 1.0, 3e300], np.float64).tobytes() + bytes(
         range(0xF0, 0xFC)
     )
@@ -258,8 +264,9 @@ def test_conversions_of_constants_of_64_bits(preset, chosen):
     ids=hex,
 )
 def test_constants_at_the_end_of_their_bank(word, error):
-    """An error where the first word is beyond it, if some thread executes it; the second one is 0
-    there."""
+    """It is an error if the first word is beyond the end and some thread executes it; a second word
+    beyond it is 0.
+    """
     hardware = Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
     result = hardware.run(
         launch(

@@ -1,4 +1,4 @@
-"""What kernels print, allocate and assert: as NVIDIA's compilers call the runtime, and as this compiler does."""
+"""Kernels that print, allocate and assert, compiled by NVIDIA's compilers and by this project's."""
 
 import ctypes
 import random
@@ -32,7 +32,7 @@ from testbench.engine.designs import needs_compiled
 FOLDER = Path(__file__).parent
 LIMIT = 3_000_000
 ORIGINS = ("O0.cubin", "O3.cubin", "G.cubin", "ptx", "G.ptx")
-"""By NVIDIA's assembler, and by this project's compiler."""
+"""Files of NVIDIA's compilers, and files that this project's compiler compiles."""
 INTEGERS, REALS = "diuxXoc", "eEfFgG"
 LIBC = ctypes.CDLL(None)
 
@@ -48,7 +48,9 @@ def numbers(memory: Memory, place: tuple[int, int], size: int = 4) -> list[int]:
 
 
 class Case:
-    """A format, its arguments as a function finds them in memory, and the text that the C library makes of both."""
+    """A format, its arguments as vprintf finds them in memory, and the text that the C library
+    formats.
+    """
 
     def __init__(self, source: random.Random) -> None:
         self.format, self.arguments, self.count = b"", b"", 0
@@ -75,7 +77,7 @@ class Case:
         if width == "*":
             wide = source.randrange(
                 0 if b"0" in self.format[-3:] else -15, 15
-            )  # glibc fills with zeros behind
+            )  # glibc pads with zeros
             self._add(struct.pack("<i", wide))
             given.append(ctypes.c_int(wide))
         self.format += width.encode()
@@ -107,7 +109,7 @@ class Case:
         self.format += kind.encode()
 
     def _add(self, content: bytes, alignment: int | None = None) -> None:
-        """An argument; a string, which is text, becomes a pointer once it has its place."""
+        """Appends an argument; a string becomes a pointer when its address is known."""
         self.count += 1
         size = alignment or len(content)
         self.arguments = self.arguments.ljust(-(-len(self.arguments) // size) * size, b"\0")
@@ -118,7 +120,7 @@ class Case:
             self.arguments += bytes(8)
 
     def placed(self, address: int) -> bytes:
-        """Arguments, and the strings behind them, for a place in memory."""
+        """Returns the arguments followed by the strings, for an address in memory."""
         content = bytearray(self.arguments.ljust(-(-len(self.arguments) // 8) * 8, b"\0"))
         for at, word in getattr(self, "strings", []):
             content[at : at + 8] = (address + len(content)).to_bytes(8, "little")
@@ -127,7 +129,7 @@ class Case:
 
 
 def formats_arguments(cases: list[Case], base: int) -> list[Argument]:
-    """The kernel's arguments, if its last buffer is at ``base``."""
+    """Returns the kernel's arguments, if its last buffer is at ``base``."""
     formats, contents, places = b"", b"", []
     for case in cases:
         places += [len(formats), len(contents)]
@@ -185,7 +187,7 @@ def test_threads_by_themselves_print_the_same():
 
 
 def hello(block: int, blocks: int) -> set[str]:
-    """The lines that must be there."""
+    """Returns the lines that the kernel must print."""
     lines = {"nothing but text\n"} if block > 2 else set()
     for thread in range(block):
         for number in range(blocks):
@@ -215,7 +217,7 @@ def test_what_a_kernel_needs_again_is_there_behind_the_call(origin):
 
 
 def test_the_language_itself_prints():
-    """The interpreter of PTX runs the runtime as it runs any other function."""
+    """The PTX interpreter runs the runtime's functions like any others."""
     launch = ptx_launch.place(
         read_ptx(FOLDER / "hello.ptx"), [Buffer("out", bytes(4 * 32))], block=(5, 1, 1)
     )
@@ -262,7 +264,9 @@ def heap_launch(
 
 
 def check_heap(memory: Memory, launch: Launch, sizes: list[int], rounds: int) -> None:
-    """Blocks of the last round, which all live: inside the heap, not in each other's way, of multiples of 16."""
+    """Checks the blocks of the last round, all of them allocated: in the heap, disjoint, at
+    multiples of 16.
+    """
     base, size = launch.memory.regions[HEAP_MEMORY]
     blocks = []
     for at, address in enumerate(numbers(memory, launch.buffers["out"], 8)):
@@ -322,7 +326,7 @@ def test_only_blocks_can_be_freed_and_only_once(offset, again, ends):
 
 @pytest.mark.parametrize("engine", ["model", pytest.param("compiled", marks=needs_compiled)])
 def test_addresses_of_functions_may_stand_in_a_constant_bank(run_program, engine):
-    """As CUDA 12.9 calls vprintf, malloc, free and __assertfail."""
+    """CUDA 12.9 calls vprintf, malloc, free and __assertfail in this way."""
     code, written = run_program(
         FOLDER / "cuda12" / "bank.cubin",
         "--block",

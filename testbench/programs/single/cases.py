@@ -1,4 +1,4 @@
-"""The results of numpy for kernels with a known order of every sum: equal words."""
+"""NumPy's results for kernels whose order of additions is known: words must be equal."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,17 @@ _FLOAT = np.float32
 
 
 def _fused(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
-    """A fused multiply-add, where doubles round as singles do once: products are exact, and sums of these numbers."""
+    """Computes a fused multiply-add in doubles, which is exact here: products are exact, and so are
+    sums of these numbers.
+    """
     return (np.asarray(a, np.float64) * np.asarray(b) + np.asarray(c)).astype(_FLOAT)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A run: the buffers except the first one, the expected content of that one, and how far from
-    it a number may be."""
+    """A run: the buffers except the first one, the expected content of the first one, and the
+    permitted error.
+    """
 
     inputs: _Arrays
     exact: np.ndarray
@@ -29,11 +32,11 @@ class Case:
 
     @property
     def buffers(self) -> _Arrays:
-        """All of them, in the order of the parameters."""
+        """Returns all buffers, in the order of the parameters."""
         return {"out": np.zeros(self.exact.shape, _FLOAT), **self.inputs}
 
     def check(self, left: np.ndarray) -> None:
-        """Compares the first buffer's words."""
+        """Compares the words of the first buffer with the expected ones."""
         found = left.view(_FLOAT).reshape(self.exact.shape)
         if self.error:
             assert np.allclose(found, self.exact, rtol=self.error, atol=self.error)
@@ -95,7 +98,9 @@ def _mandelbrot(_source: np.random.Generator) -> Case:
 
 
 def _options(source: np.random.Generator) -> Case:
-    """By the same formulas in doubles: functions and sums in single precision are some units off."""
+    """Uses the same formulas in doubles: functions and sums in single precision may differ by some
+    units.
+    """
     price, strike, time = (
         source.uniform(5, 30, 64),
         source.uniform(5, 30, 64),
@@ -182,4 +187,4 @@ CASES = {
     "jacobi": _jacobi,
     "sorted": _sorted,
 }
-"""A kernel's run, of numbers from a source."""
+"""Kernel -> function that makes a run with numbers from a random source."""

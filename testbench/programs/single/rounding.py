@@ -1,9 +1,10 @@
-"""Compiled division, square roots and reciprocals against NumPy:
+"""Compares compiled division, square roots and reciprocals with NumPy:
 ``python -m testbench.programs.single.rounding [--double] [--count N] [--seed N] [--level O0|O3]``.
 
-NVIDIA's compiled code for them, with its slow ways, on the warp model: all pairs of numbers at the edges, and others of
-every kind at random. Says how many were wrong, and exits with 1 if any was. A million of each takes some minutes. With
-``--double`` those in double precision, of which NumPy's are rounded to nearest as well; one NaN is as good as another.
+NVIDIA's compiled code for them, slow paths included, runs on the warp model: with all pairs of edge
+values, then with random numbers of every kind. The command prints how many results were wrong, and
+its exit code is 1 if any was. A million of each takes some minutes. With ``--double`` it tests
+double precision, where NumPy rounds to nearest as well; all NaNs are equal.
 """
 
 import random
@@ -38,19 +39,21 @@ __all__ = [
 
 FOLDER = Path(__file__).parent
 LIMIT = 200_000
-"""Instructions of a block."""
+"""Largest number of instructions of a block."""
 THREADS = 64
-"""Of a block, each for a pair or a number."""
+"""Number of threads of a block, each with a pair or a number."""
 _PART = 1 << 15
-"""Pairs, or numbers, of a launch."""
+"""Number of pairs or numbers of a launch."""
 
 Words = NDArray[Any]
-"""Numbers as unsigned ones of their size."""
+"""Floating-point numbers as unsigned words of the same size."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Kernels of one precision: where they are, words at the edges, others as pairs, what each kernel has to leave."""
+    """Kernels of one precision: their folder, words at the edges, a source of other pairs, and each
+    kernel's results.
+    """
 
     folder: Path
     edges: Words
@@ -74,12 +77,12 @@ def launch_of(
 
 
 def words(launch: Launch, kind: Any = np.uint32) -> Words:
-    """Those of the first buffer."""
+    """Returns the words of the first buffer."""
     return np.frombuffer(launch.memory.read(*next(iter(launch.buffers.values()))), kind)
 
 
 def exact_quotients(numbers: Words) -> Words:
-    """What kernel ``quotients`` has to leave, four words for each pair of words."""
+    """Returns the results of kernel ``quotients``: four words for each pair of words."""
     a, b = numbers.view(np.float32).T
     with np.errstate(all="ignore"):
         quotient = a / b
@@ -100,7 +103,7 @@ def exact_quotients(numbers: Words) -> Words:
 
 
 def exact_roots(numbers: Words) -> Words:
-    """What kernel ``roots`` has to leave: a word for a root and one for a reciprocal of each."""
+    """Returns the results of kernel ``roots``: for each word a root and a reciprocal."""
     a = numbers.view(np.float32)
     with np.errstate(all="ignore"):
         exact = np.array([np.sqrt(a), np.float32(1) / a], np.float32).T
@@ -108,7 +111,7 @@ def exact_roots(numbers: Words) -> Words:
 
 
 def _pairs(source: random.Random, count: int) -> Words:
-    """Half of numbers of every kind, half of any words."""
+    """Returns random pairs: one half are numbers of every kind, the other half arbitrary words."""
     first, second, _ = singles(source, count // 2)
     first += [source.getrandbits(32) for _ in range(count - count // 2)]
     second += [source.getrandbits(32) for _ in range(count - count // 2)]
@@ -116,7 +119,7 @@ def _pairs(source: random.Random, count: int) -> Words:
 
 
 def _double_pairs(source: random.Random, count: int) -> Words:
-    """The same in double precision."""
+    """Returns random pairs in double precision, in the same way."""
     first, second, _ = doubles(source, count // 2)
     first += [source.getrandbits(64) for _ in range(count - count // 2)]
     second += [source.getrandbits(64) for _ in range(count - count // 2)]
@@ -147,7 +150,9 @@ DOUBLE = Precision(
 
 
 def _parts(given: Words, fresh: Callable[[int], Words], count: int) -> Iterator[Words]:
-    """What is ``given``, then fresh ones, in parts: so many in all, and as many more as fill the last block."""
+    """Yields ``given``, then fresh pairs, in parts: ``count`` in all, and more to fill the last
+    block.
+    """
     while count > 0:
         part = np.concatenate(
             [given, fresh(max(0, min(_PART, count + -count % THREADS) - len(given)))]
@@ -158,7 +163,7 @@ def _parts(given: Words, fresh: Callable[[int], Words], count: int) -> Iterator[
 
 
 def _wrong(precision: Precision, kernel: str, level: str, numbers: Words) -> Words:
-    """The numbers of which the kernel leaves something else than it has to."""
+    """Returns the numbers for which the kernel's result is wrong."""
     exact = precision.exact[kernel](numbers)
     launch = launch_of(
         kernel,
@@ -177,7 +182,7 @@ def _wrong(precision: Precision, kernel: str, level: str, numbers: Words) -> Wor
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command."""
+    """Runs the command and returns the exit code."""
     parser = Parser("testbench.programs.single.rounding", str(__doc__), "--count 1000 --level O3")
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -187,7 +192,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _check(chosen: Any) -> int:
-    """Checks as many numbers as the options say."""
+    """Checks as many numbers as the options select and returns the exit code."""
     source, failed, precision = (
         random.Random(chosen.seed),
         False,

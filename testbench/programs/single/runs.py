@@ -20,9 +20,9 @@ __all__ = ["FOLDER", "MADE", "on_both_models", "on_hardware"]
 
 FOLDER = Path(__file__).parent
 _HERE = "here"
-"""Code that the compiler here makes of the same PTX."""
+"""Level of code that this project's compiler makes of the same PTX."""
 MADE = (*LEVELS, _HERE)
-"""Of each kernel there is a program by NVIDIA's assembler at each level, and one made here."""
+"""Each kernel's programs: by NVIDIA's assembler at each level, and by this project's compiler."""
 
 
 def on_both_models(
@@ -32,7 +32,7 @@ def on_both_models(
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
 ) -> list[np.ndarray]:
-    """What each model leaves in the first buffer, as words."""
+    """Returns the words that each model leaves in the first buffer."""
     launches = [_launch_of(kernel, level, buffers, grid, block) for _ in range(2)]
     return [words(on_warps(launches[0], LIMIT * grid[0])), words(on_threads(launches[1]))]
 
@@ -44,7 +44,9 @@ def on_hardware(
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
 ) -> np.ndarray:
-    """What the hardware leaves in the first buffer, in step with the warp model."""
+    """Returns the words that the hardware leaves in the first buffer, in lockstep with the warp
+    model.
+    """
     return words(
         in_lockstep(_hardware(), _launch_of(kernel, level, buffers, grid, block), LIMIT)
     ).view(np.float32)
@@ -52,7 +54,7 @@ def on_hardware(
 
 @cache
 def _module_of(kernel: str, level: str) -> Module:
-    """A kernel's program: made by NVIDIA's assembler, or here."""
+    """Returns a kernel's program, from NVIDIA's assembler or this project's compiler."""
     return (
         read_ptx_program(FOLDER / f"{kernel}.ptx")
         if level == _HERE
@@ -73,5 +75,5 @@ def _launch_of(
 
 @cache
 def _hardware() -> Hardware:
-    """The machine, which looks at every instruction beside the warp model."""
+    """Returns the machine, which compares every instruction with the warp model."""
     return Hardware(PRESETS["default"], ENGINES["compiled"], check=True)

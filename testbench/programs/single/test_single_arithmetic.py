@@ -1,4 +1,6 @@
-"""Arithmetic of compiled code in single precision, on numbers of every kind, beside numpy's and exact results."""
+"""Single-precision arithmetic of compiled code, on numbers of every kind, against NumPy and exact
+results.
+"""
 
 import random
 import re
@@ -18,12 +20,14 @@ from testbench.programs.single.rounding import exact_quotients, exact_roots
 from testbench.programs.single.runs import MADE, on_both_models, on_hardware
 
 PAIRS = 2 * 1024
-"""Of numbers that are divided."""
+"""Number of pairs that are divided."""
 
 
 @pytest.mark.parametrize("level", MADE)
 def test_quotients_are_rounded_to_the_nearest(level):
-    """Compiled division on numbers of every kind: its short way, its slow way, and the check between them."""
+    """Compiled division of numbers of every kind takes its fast path, its slow path, and the check
+    between them.
+    """
     source, count = random.Random(level), PAIRS
     first, second, _ = singles(source, count - len(EDGES) ** 2)
     numbers = np.array(
@@ -43,7 +47,7 @@ def test_quotients_are_rounded_to_the_nearest(level):
 
 @pytest.mark.parametrize("level", MADE)
 def test_roots_and_reciprocals_are_rounded_to_the_nearest(level):
-    """Compiled sqrt.rn and rcp.rn: of every exponent, at the edges, and any number."""
+    """Compiled sqrt.rn and rcp.rn take numbers of every exponent, edge values, and arbitrary words."""
     source = random.Random(level)
     powers = [
         exponent << 23 | source.choice([0, 1, 0x7F_FFFF, source.getrandbits(23)])
@@ -91,7 +95,9 @@ def test_the_command_says_how_many_are_wrong(capsys, monkeypatch):
 def _near(
     found: np.ndarray, exact: np.ndarray, *, relative: float = 0.0, absolute: float = 0.0
 ) -> None:
-    """Within the larger of two errors, a subnormal result's last bit, and equal where it is no finite number."""
+    """Checks that results are within the larger of two errors or a subnormal's last bit; non-finite
+    ones must be equal.
+    """
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)
         finite = np.isfinite(rounded) & np.isfinite(found)
@@ -107,7 +113,9 @@ def _near(
 
 @pytest.mark.parametrize("level", MADE)
 def test_functions_are_as_near_as_the_manual_says(level):
-    """With subnormal numbers, for which compiled code scales; angles to pi, arguments of exponentials to 80."""
+    """Inputs include subnormal numbers, which compiled code scales, angles up to pi, and exponents
+    up to 80.
+    """
     source = np.random.default_rng(3)
     edges = np.array(EDGES, np.uint32).view(np.float32)
     small = source.uniform(-np.pi, np.pi, 512).astype(np.float32)
@@ -144,7 +152,7 @@ def test_functions_are_as_near_as_the_manual_says(level):
 
 @pytest.mark.parametrize("level", MADE)
 def test_integers_beside_numbers(level):
-    """F2F's roundings of numbers of every kind, halves among them."""
+    """F2F rounds numbers of every kind to integers, among them halves."""
     first, _, _ = singles(random.Random(level), 512)
     x = np.array([*EDGES, *first], np.uint32).view(np.float32)[:512]
     x[256:384] = np.arange(-64, 64, dtype=np.float32) / 2
@@ -172,7 +180,7 @@ def test_integers_beside_numbers(level):
 
 
 def _of_other_formats(given: np.ndarray) -> np.ndarray:
-    """What kernel ``formats`` has to leave, in its order: an array for each number."""
+    """Returns the results of kernel ``formats`` in their order: an array for each number."""
     double, single, half = (
         numbers(given, form) for form in (FloatFormat.F64, FloatFormat.F32, FloatFormat.F16)
     )
@@ -210,7 +218,7 @@ def _numbers_to_convert(seed: object) -> np.ndarray:
 
 @pytest.mark.parametrize("level", ["O0", "O3"])
 def test_numbers_of_other_formats(level):
-    """As compiled code converts them: half precision from doubles by singles that are rounded to odd."""
+    """Compiled code converts doubles to half precision by way of singles that are rounded to odd."""
     given = _numbers_to_convert(level)
     exact = _of_other_formats(given)
     for left in on_both_models(
@@ -234,7 +242,7 @@ def test_numbers_of_other_formats(level):
 @needs_compiled
 @pytest.mark.parametrize("kernel", ["roots", "functions", "whole", "formats"])
 def test_the_hardware_keeps_step_with_any_number(kernel):
-    """Slow paths of sqrt.rn and rcp.rn among them."""
+    """The numbers include some that take the slow paths of sqrt.rn and rcp.rn."""
     given = np.array(singles(random.Random(6), 128)[0], np.uint32)
     if kernel == "formats":
         given = np.random.default_rng(6).choice(_numbers_to_convert(6), 128)

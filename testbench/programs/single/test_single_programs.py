@@ -1,4 +1,6 @@
-"""Kernels in single precision on both models, against numpy, and on the hardware in lockstep with the warp model."""
+"""Kernels in single precision on both models, against NumPy, and on the hardware in lockstep with
+the warp model.
+"""
 
 import numpy as np
 import pytest
@@ -33,18 +35,18 @@ def _bodies(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 KERNELS = {"softmax": (_rows, 2), "normalise": (_vectors, 2), "bodies": (_bodies, 1)}
-"""Input and what has to come out of it; blocks of 64 threads."""
+"""Kernel -> its inputs and expected results, and the number of blocks of 64 threads."""
 
 
 def _summands(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Eighths between 0 and 64: their sums are exact, in any order."""
+    """Returns eighths between 0 and 64, whose sums are exact in any order."""
     return (source.integers(0, 512, 128) / 8).astype(np.float32), source.uniform(-4, 4, 272).astype(
         np.float32
     )
 
 
 def _summed(x: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """What is left of ``before``: a place of its own is summed up in twice."""
+    """Returns the buffer after the kernel, from its content ``before``."""
     after = before.copy()
     after[:8] += [x[x.astype(int) % 8 == number].sum() for number in range(8)]
     after[8] += x.sum()
@@ -56,7 +58,9 @@ def _summed(x: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("level", MADE)
 def test_a_product_of_matrices(level):
-    """Each element is a chain of fused multiply-adds, which with these numbers doubles round as singles do once."""
+    """Each element is a chain of fused multiply-adds, which doubles round like singles for these
+    numbers.
+    """
     source = np.random.default_rng(1)
     a, b = (source.uniform(-4, 4, (16, 16)).astype(np.float32) for _ in range(2))
     exact = np.zeros((16, 16), np.float32)
@@ -89,7 +93,9 @@ def test_what_is_made_of_functions(kernel, level):
 
 @pytest.mark.parametrize("level", ["O0", "O3"])
 def test_atomic_sums_of_compiled_code_are_exact_where_their_order_does_not_matter(level):
-    """The order in which threads meet is not defined: those that do have summands whose sums are exact."""
+    """The order of the threads is undefined; where several threads add to one word, sums of their
+    summands are exact.
+    """
     x, out = _summands(np.random.default_rng(7))
     out[:16] = 0
     for left in on_both_models("sums", level, {"out": out, "in": x}, (2, 1, 1), (64, 1, 1)):
@@ -107,7 +113,7 @@ def test_numpy_leaves_the_same(kernel, level):
 @needs_compiled
 @pytest.mark.parametrize("level", ["O0", "O3"])
 def test_the_hardware_keeps_step(level):
-    """Multiply-adds back to back, as compiled code has them 6 cycles apart."""
+    """Compiled code issues dependent multiply-adds 6 cycles apart."""
     source = np.random.default_rng(2)
     a, b = (source.uniform(-4, 4, (16, 16)).astype(np.float32) for _ in range(2))
     product = on_hardware(
@@ -139,8 +145,7 @@ def test_the_hardware_keeps_step_with_functions(kernel, level):
 @needs_compiled
 @pytest.mark.parametrize("level", ["O0", "O3"])
 def test_the_hardware_keeps_step_with_atomic_sums(level):
-    """Sums of any numbers: the warp model gets the order in which the hardware's instructions
-    meet."""
+    """Sums of arbitrary numbers: the warp model takes the order of the additions from the hardware."""
     source = np.random.default_rng(8)
     x, out = (source.uniform(0.1, 64, count).astype(np.float32) for count in (128, 272))
     x[:40:3] = np.float32(1e-39)

@@ -1,4 +1,4 @@
-"""A context switch: a grid is taken off the machine in the middle of its work, and continues later.
+"""A context switch: a grid is removed from the machine while it runs, and continues later.
 
 The host stops all warps, whose trap handler writes all of their state to memory: registers, masks,
 stacks. The grid that is launched from there continues as if it had not been interrupted.
@@ -20,13 +20,13 @@ from sim.toolchain.assembly.spelling import spell
 
 _PROGRAM = Path(__file__).with_name("recursion.sass")
 _CYCLES = 900
-"""After so many the grid is taken off."""
+"""Cycles until the grid is stopped."""
 _LIMIT = 1_000_000
 _THREADS = 8
 
 
 def main() -> None:
-    """Runs it."""
+    """Runs the example."""
     arguments = parse_arguments([f"buf:OUT=u32[{_THREADS}]"])
     image = install_context_switch(
         prepare(read_program(str(_PROGRAM)), arguments, block=(_THREADS, 1, 1), crs=1024)

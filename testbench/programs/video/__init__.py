@@ -1,1 +1,1 @@
-"""Video instructions as NVIDIA's assembler has compiled them: README.md."""
+"""Video instructions, compiled by NVIDIA's assembler: see README.md."""

@@ -2,8 +2,9 @@
 
     python -m testbench.programs.video.build [--check]
 
-``NAME.ptx`` of each instruction, ``NAME.O0.cubin`` and ``NAME.O3.cubin`` by ptxas. Needs ``pip install -e '.[cuda]'``.
-With ``--check`` nothing is written: files that would change are named (exit code 1).
+For each instruction ``NAME.ptx``, and ``NAME.O0.cubin`` and ``NAME.O3.cubin`` by ptxas. Needs ``pip
+install -e '.[cuda]'``. With ``--check`` no file is written: files that would change are named (exit
+code 1).
 """
 
 import sys
@@ -29,7 +30,7 @@ _DISTANCES = tuple(
     for b in "us"
     for then in ("", ".add")
 )
-"""What is one instruction of the machine, VABSDIFF4."""
+"""PTX instructions that are one instruction of the machine, VABSDIFF4."""
 _BEGINNING = """.version 7.8
 .target sm_50
 .address_size 64
@@ -58,7 +59,9 @@ _BEGINNING = """.version 7.8
 
 
 def _several(source: Random, count: int) -> str:
-    """One of two halves or four bytes, with random modifiers; a quarter of them with all parts in their order."""
+    """Returns a random instruction on two halves or four bytes; a quarter of them select all parts
+    in their order.
+    """
     opcode, letter = source.choice(SEVERAL), "bh"[count == 2]
     kinds = "".join(f".{source.choice('us')}32" for _ in range(3 if opcode != "vset" else 2))
     mask = "".join(str(place) for place in reversed(range(count)) if source.getrandbits(1)) or "0"
@@ -77,7 +80,7 @@ def _several(source: Random, count: int) -> str:
 
 
 def _instruction(source: Random, opcode: str) -> str:
-    """One with random modifiers."""
+    """Returns an instruction with random modifiers."""
     if opcode in ("halves", "bytes"):
         return _several(source, 2 if opcode == "halves" else 4)
     kinds = [f".{source.choice('us')}32" for _ in range(3)]
@@ -101,7 +104,8 @@ def _instruction(source: Random, opcode: str) -> str:
         scale = source.choice(("", ".shr7", ".shr15"))
         modifiers = f"{''.join(kinds)}{'.po' * plus_one}{saturate}{scale}"
         return f"vmad{modifiers} r, {signs[0]}{a}, {signs[1]}{b}, {signs[2]}c;"
-    if opcode == "vset":  # the assembler makes another instruction of one with a number
+    # the assembler replaces a vset with a constant operand by another instruction
+    if opcode == "vset":
         b = f"b{source.choice(_PARTS)}"
         modifiers = f"{kinds[1]}{kinds[2]}.{source.choice(('eq', 'ne', 'lt', 'le', 'gt', 'ge'))}"
     elif opcode in ("vshl", "vshr"):
@@ -129,7 +133,7 @@ def _module(opcode: str) -> str:
 
 
 def kernels() -> Iterator[tuple[Path, bytes]]:
-    """All files."""
+    """Yields all files and their contents."""
     for opcode in KERNELS:
         text = _module(opcode)
         yield FOLDER / f"{opcode}.ptx", text.encode()

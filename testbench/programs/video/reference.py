@@ -1,7 +1,8 @@
-"""Video instructions as the pseudo code of the PTX manual has them, from an instruction's text to a function.
+"""Video instructions as defined by the pseudocode of the PTX manual: translates an instruction's
+text to a function.
 
-Where the manual leaves something open: what a shift to the left drops counts for saturation, and a second operation
-takes the low 32 bits of the first result.
+Where the manual leaves a case open: bits that a left shift drops count for saturation, and a second
+operation takes the low 32 bits of the first result.
 """
 
 import re
@@ -12,9 +13,9 @@ __all__ = ["KERNELS", "OPCODES", "SEVERAL", "instructions", "meaning"]
 
 OPCODES = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset", "vmad")
 SEVERAL = ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset")
-"""What there is of two halves and four bytes, too."""
+"""Opcodes that also exist for two halves and four bytes."""
 KERNELS = (*OPCODES, "halves", "bytes")
-"""A kernel for each opcode, and one for those of halves and of bytes each."""
+"""One kernel for each opcode, one for instructions on halves, and one for those on bytes."""
 _LOWEST = {"b0": 0, "b1": 8, "b2": 16, "b3": 24, "h0": 0, "h1": 16, "": 0}
 _COMPARE = {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}
 _TYPES = ("s32", "u32")
@@ -22,7 +23,7 @@ _Meaning = Callable[[int, int, int], int]
 
 
 def instructions(text: str) -> list[str]:
-    """The video instructions of a module."""
+    """Returns the video instructions of a module."""
     return [line.strip() for line in text.splitlines() if line.strip().startswith("v")]
 
 
@@ -47,14 +48,16 @@ def _merge(selector: str, value: int, c: int) -> int:
 
 
 def _operand(text: str) -> tuple[bool, str, str]:
-    """Whether an operand is negated, its name or number, its selector."""
+    """Returns whether an operand is negated, its name or number, and its selector."""
     found = re.fullmatch(r"(-?)(\w+)(?:\.(\w+))?", text.strip())
     assert found is not None, text
     return bool(found[1]), found[2], found[3] or ""
 
 
 def meaning(text: str) -> _Meaning:
-    """What an instruction leaves in its result, of the values of the registers ``a``, ``b`` and ``c``."""
+    """Returns a function that computes an instruction's result from the values of registers ``a``,
+    ``b`` and ``c``.
+    """
     mnemonic, _, rest = text.rstrip(";").partition(" ")
     opcode, *modifiers = mnemonic.split(".")
     types = [word for word in modifiers if word in _TYPES]
@@ -107,7 +110,7 @@ def meaning(text: str) -> _Meaning:
 def _several(
     opcode: str, count: int, modifiers: list[str], kind: str, of: tuple[str, str], rest: str
 ) -> _Meaning:
-    """Vector operations: extract, compute, saturate, and accumulate or merge."""
+    """Implements vector operations: extract, compute, saturate, and accumulate or merge."""
     size = 32 // count
     (_, _, into), *sources, (_, last, _) = map(_operand, rest.split(","))
     usual = "".join(str(place) for place in reversed(range(2 * count)))

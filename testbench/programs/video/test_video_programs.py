@@ -30,7 +30,7 @@ from testbench.words import contents
 BLOCK = 64
 LIMIT = 1_000_000
 HERE = "here"
-"""Code that the compiler here makes of the same PTX."""
+"""Level of code that this project's compiler makes of the same PTX."""
 MADE = (*LEVELS, HERE)
 EDGES = (
     0,
@@ -55,7 +55,7 @@ EDGES = (
 
 
 def numbers(seed: str) -> list[int]:
-    """Three for each thread: any, at the edges, or small ones."""
+    """Returns three numbers for each thread: arbitrary words, edge values, or small numbers."""
     source = random.Random(seed)
     return [
         source.choice((source.getrandbits(32), source.choice(EDGES), source.getrandbits(7)))
@@ -73,7 +73,7 @@ def buffers(opcode: str) -> list[Buffer]:
 
 @cache
 def module_of(opcode: str, level: str) -> Module:
-    """A kernel's program: made by NVIDIA's assembler, or here."""
+    """Returns a kernel's program, from NVIDIA's assembler or this project's compiler."""
     return (
         read_ptx_program(FOLDER / f"{opcode}.ptx")
         if level == HERE
@@ -92,7 +92,9 @@ def launch_of(opcode: str, level: str) -> Launch:
 
 @cache
 def expected(opcode: str) -> list[int]:
-    """What the PTX manual says, instruction by instruction and thread by thread."""
+    """Returns the results that the PTX manual defines, instruction by instruction and thread by
+    thread.
+    """
     given = numbers(opcode)
     return [
         found(*given[3 * thread : 3 * thread + 3])
@@ -102,7 +104,7 @@ def expected(opcode: str) -> list[int]:
 
 
 def check(opcode: str, found: list[int]) -> None:
-    """Names instructions, operands and both results where they differ."""
+    """Compares results; where they differ, the message has instruction, operands and both results."""
     texts, given = instructions((FOLDER / f"{opcode}.ptx").read_text()), numbers(opcode)
     wrong = [
         (

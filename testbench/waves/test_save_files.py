@@ -152,8 +152,9 @@ def test_a_picture_that_cannot_be_drawn_again_stays(tmp_path, monkeypatch):
 
     def drawn(_command: list[str], script: str, *_: object) -> str:
         Image.new("RGB", (800, 400)).save(re.findall(r"\S+/crs\.png", script)[0])
-        return ""
+        return "shown_to 500\n"
 
     monkeypatch.setattr(screens, "ask", drawn)
+    monkeypatch.setattr(screens, "wave_source", lambda *_: "a waveform")
     draw(tmp_path, ["crs"])
     assert [path.read_bytes()[:4] for path in tmp_path.iterdir()] == [b"\x89PNG"]

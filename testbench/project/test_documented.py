@@ -14,7 +14,7 @@ ELSEWHERE = re.compile(
     r"no such file|port /dev/|gtkwave and surfer are not installed|openFPGALoader is not installed|"
     r"not installed: (?:iverilog|verilator)|(?:iverilog|verilator) is not installed|"
     r"one of BOARD, --unit and --verilog is required|expected one argument|"
-    r"the following arguments are required",
+    r"the following arguments are required|there is no \S+\.vcd",
     re.IGNORECASE,
 )
 """Permitted reasons for an end before that: files of another command, a board, programs that pip

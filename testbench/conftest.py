@@ -16,10 +16,14 @@ from hypothesis import settings
 
 from sim.engine.build import FLAGS
 from sim.run import main
+from sim.support import activity
 
 os.environ.setdefault(
     "CXXFLAGS", f"{FLAGS} -Og"
 )  # most models simulate few cycles: a fast compilation matters more than fast code
+
+# On a busy machine a compilation may take so long that a command announces it, on stderr, which tests compare.
+activity.ANNOUNCED_AFTER = 3600.0
 
 # The import of vcdvcd sets SIGPIPE to its default action: a write to a pipe without a reader would
 # end this process, and the whole run with it.

@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["activity", "announced", "shown"]
+__all__ = ["ANNOUNCED_AFTER", "activity", "announced", "shown"]
 
 shown = True
 """Whether this process shows activities; workers of a command do not."""
 
 _DELAY = 1.0
 """Activities shorter than this, in seconds, are not shown."""
-_LONG = 5.0
+ANNOUNCED_AFTER = 5.0
 """Seconds after which a line announces an activity where there is no terminal."""
 
 
@@ -55,7 +55,7 @@ def announced(line: str) -> Iterator[None]:
     if not shown or sys.stderr.isatty():
         yield
         return
-    timer = threading.Timer(_LONG, lambda: print(line, file=sys.stderr, flush=True))
+    timer = threading.Timer(ANNOUNCED_AFTER, lambda: print(line, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
     try:

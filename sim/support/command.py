@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 from weakref import finalize
@@ -112,25 +111,10 @@ class Parser(argparse.ArgumentParser):
                 raise
             self.error(why)
 
-    def _hint(self, unrecognized: str) -> str:
-        """Where to look for an option in place of those that the command does not have."""
-        # Imported here: it imports Amaranth, which commands for files do not need.
-        from rtl.params import SmParams
-
-        options = {word.partition("=")[0] for word in unrecognized.split()}
-        sizes = {f"--{field.name.replace('_', '-')}" for field in fields(SmParams)}
-        has_presets = "--preset" in self.format_usage()
-        preset = (
-            "--preset selects a machine with other sizes, "
-            if options & sizes and has_presets
-            else ""
-        )
-        return f"{preset}--help lists the options"
-
     def error(self, message: str) -> NoReturn:
         """Prints a message and ends the program with exit code 2."""
         if message.startswith("unrecognized arguments: "):
-            message += f"; {self._hint(message)}"
+            message += "; --help lists the options"
         self.exit(2, f"{self.prog}: {message}\n")
 
 

@@ -273,7 +273,7 @@ def test_a_reader_that_stops_is_no_error():
 @pytest.mark.parametrize(
     "command",
     [
-        ["sim.run", RECURSION, "--block", "12", "--arg", "buf:out=u32[12]"],
+        ["sim.run", RECURSION, *FIBONACCI, "--engine", "model"],
         ["sim.run_tb", "--list"],
         ["sim.dis", RECURSION],
     ],

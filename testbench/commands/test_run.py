@@ -330,11 +330,6 @@ def test_the_command_itself():
         ((ADD, "--switch", "0"), "argument --switch: '0' is not a whole number from 1 on"),
         ((ADD, "--nonsense"), "unrecognized arguments: --nonsense; --help lists the options"),
         (
-            (ADD, "--stack-tokens", "8"),
-            "unrecognized arguments: --stack-tokens 8; --preset selects a machine with other sizes, "
-            "--help lists the options",
-        ),
-        (
             (ADD, *BUFFERS, "--arg", "u32:1", "--block", "512"),
             "a block of 512 threads needs 16 warps, preset default has 8; preset programs has enough",
         ),

@@ -223,7 +223,7 @@ def test_without_a_terminal_a_line_says_what_is_compiled_for_long(
             wait_for_timers()
         return parts.simulator
 
-    monkeypatch.setattr(activity, "_LONG", 0.0 if takes_long else 60.0)
+    monkeypatch.setattr(activity, "ANNOUNCED_AFTER", 0.0 if takes_long else 60.0)
     monkeypatch.setattr(hardware_module, "make_simulator", slow)
     cache.switch(cached)
     try:
@@ -234,7 +234,7 @@ def test_without_a_terminal_a_line_says_what_is_compiled_for_long(
 
 
 def test_a_worker_of_a_command_announces_nothing(parts, monkeypatch, capsys):
-    monkeypatch.setattr(activity, "_LONG", 0.0)
+    monkeypatch.setattr(activity, "ANNOUNCED_AFTER", 0.0)
     monkeypatch.setattr(activity, "shown", False)
     with activity.announced("compiling"):
         wait_for_timers()

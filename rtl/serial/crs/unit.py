@@ -647,8 +647,9 @@ class SerialStack(Component):
                 m.next = "BASE"
 
     def _read_top_token(self, m: Module) -> None:
-        """Reads the topmost token's pc and its mask. A token that does not stop the unwind is popped;
-        the others are compared with the threads."""
+        """Reads the topmost token's pc and its mask. A token that does not stop the unwind is popped,
+        one that stops it but is of the wrong kind is an error; the others are compared with the
+        threads."""
         token = self.tokens.read_data
         is_counted = Signal(name="is_counted")
         continues_frame = self._in_frame | (self._next_depth[:PLACE_BITS] == LAST_PLACE)

@@ -9,8 +9,8 @@ from sim.toolchain.compiler.analysis.loops import add_preheaders
 from sim.toolchain.compiler.ir import Block, Terminator
 from sim.toolchain.compiler.passes.reconvergence import (
     ReconvergenceRegion,
+    TokenBalance,
     TokenPlan,
-    _Balance,
     plan,
 )
 from sim.toolchain.compiler.passes.simplify_cfg import simplify_cfg
@@ -88,8 +88,8 @@ def test_a_region_that_no_path_leaves_is_dropped():
     entry, join = function.blocks[0], function.blocks[-1]
     outer, inner = (ReconvergenceRegion(entry, join) for _ in range(2))
     dominators = Dominators(function)
-    assert _Balance(function, [outer, inner], dominators).check() is outer
-    made = _Balance(function, [inner], dominators).check()
+    assert TokenBalance(function, [outer, inner], dominators).check() is outer
+    made = TokenBalance(function, [inner], dominators).check()
     assert isinstance(made, TokenPlan)
     assert set(made.leaves.values()) == {inner} and made.depth == 1
 
@@ -106,4 +106,4 @@ def test_a_region_that_is_open_on_one_path_only_is_dropped(number):
     function.blocks.append(end)
     assert meeting in function.blocks[1].successors and meeting in function.blocks[2].successors
     region = ReconvergenceRegion(function.blocks[number], end)
-    assert _Balance(function, [region], Dominators(function)).check() is region
+    assert TokenBalance(function, [region], Dominators(function)).check() is region

@@ -22,7 +22,7 @@ from sim.toolchain.compiler.analysis.post_dominators import Level, LoopLevels
 from sim.toolchain.compiler.ir import Block, Function, Terminator
 from sim.toolchain.compiler.opcodes import TOGETHER
 
-__all__ = ["ReconvergenceRegion", "TokenPair", "TokenPlan", "plan"]
+__all__ = ["ReconvergenceRegion", "TokenBalance", "TokenPair", "TokenPlan", "plan"]
 
 _SHORT_END = 6
 """The most operations in the end of a recursive function that threads run without reconverging
@@ -97,7 +97,7 @@ def plan(function: Function) -> TokenPlan:
         )
     ] + branches
     while True:
-        outcome = _Balance(function, regions, dominators).check()
+        outcome = TokenBalance(function, regions, dominators).check()
         if isinstance(outcome, TokenPlan):
             outcome.divergent = divergent
             outcome.has_divergent_loop = any(divergent & loop.blocks for loop in graph.loops)
@@ -212,7 +212,7 @@ def _together(
     return heads
 
 
-class _Balance:
+class TokenBalance:
     """Checks that tokens balance on all paths."""
 
     def __init__(
